@@ -167,8 +167,12 @@ def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     which = "The last one goes to the end" if ended and said[-1] == longest else "The longest one"
     content = [chunk for chunk in its[said.index(longest)] if chunk.channel == "content"]
     once = b"".join([chunk.data or b"" for chunk in content]).decode()
-    shown = once if len(once) <= MOST_QUOTED else once[: MOST_QUOTED - 1] + "…"
-    return [part[0].event for part in its[1:]], f" {which}: “{shown}”." if once else ""
+    return [part[0].event for part in its[1:]], f" {which}: “{quoted(once)}”." if once else ""
+
+
+def quoted(text: str) -> str:
+    """Return a text, or the beginning of a long one."""
+    return text if len(text) <= MOST_QUOTED else text[: MOST_QUOTED - 1] + "…"
 
 
 def _opener(value: Any) -> tuple[str, bool]:

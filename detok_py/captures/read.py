@@ -30,6 +30,7 @@ from .log import (
 )
 from .logged import is_of_log, label_of, without_echoes
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
+from .order import quoted
 from .parse import parse_json
 from .reprs import (
     NotRead,
@@ -39,7 +40,7 @@ from .reprs import (
     printed_bytes,
     printed_value,
 )
-from .servers import COMPATIBLE
+from .servers import COMPATIBLE, CONTENT
 from .stream import (
     LOSSY,
     NO_BYTES,
@@ -295,7 +296,8 @@ def _of_lines(
         problems.append(Problem(0, note))
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
-        return _named(of_events(events, problems, form, file, path), data)
+        found = _named(of_events(events, problems, form, file, path), data)
+        return found if folded is not None else _with_text_of_windows(found, data, file, path)
     except CaptureError:
         if folded is not None:
             raise
@@ -306,6 +308,18 @@ def _of_lines(
     found = of_events(pieces, [], "server-sent events", file)
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
+    return found
+
+
+def _with_text_of_windows(found: Any, data: bytes, file: str, path: str) -> Any:
+    """Return a stream with its text as it is in Windows-1252, if it can be in that."""
+    if is_utf8(data) or not is_windows(data.split(b"\n")):
+        return found
+    chunks = read(windows_as_utf8(data), file, path).chunks
+    text = b"".join([one.data or b"" for one in chunks if one.channel == CONTENT]).decode()
+    if text:
+        said = f" Read as Windows-1252, its text is: “{quoted(text)}”."
+        found.facts.told["raw-all"] = said
     return found
 
 

@@ -201,6 +201,8 @@ def test_one_sentence_says_who_broke_the_stream():
     assert both["verdict"] == (
         "The engine broke 2 places. A proxy, or what recorded it, broke 1 place."
     )
+    ((_, _, latin, _, _, _),) = read(CASES["saved as Latin-1"][0])["verdicts"]
+    assert latin.endswith("Read as Windows-1252, its text is: “naïve café”.")
     # It knows no more than its rule.
     assert said["a byte is lost"] == "It is broken in 1 place; by whom is not known."
     assert (
