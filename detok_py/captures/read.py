@@ -292,8 +292,7 @@ def _of_lines(
     events, problems = read_log(data, together=together, folded=folded)
     if FLAGS in data or (folded is not None and folded.has(FLAGS.decode())):
         problems.append(Problem(0, NO_BYTES))
-    if note:
-        problems.append(Problem(0, note))
+    problems += [Problem(0, note)] if note else []
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
         found = _named(of_events(events, problems, form, file, path), data)

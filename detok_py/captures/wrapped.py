@@ -219,6 +219,8 @@ def _unescaped(text: str) -> str:
 
     >>> _unescaped("\\xE9\\u00e9\\t\\\\n\\\"") == 'éé\t\\n"'
     True
+    >>> _unescaped("\\Uffffffff") == "\ufffd"
+    True
     """
     out = []
     for part in text.split("\\\\"):
@@ -231,7 +233,8 @@ def _unescaped(text: str) -> str:
                 value = int(code[1:size], 16)
             except ValueError:  # no escape of YAML
                 value, size = 0xFFFD, 0
-            said += (chr(value) if not 0xD800 <= value < 0xE000 else "\ufffd") + code[size:]
+            is_one = 0 <= value < 0xD800 or 0xE000 <= value < 0x110000
+            said += (chr(value) if is_one else "\ufffd") + code[size:]
         out.append(said)
     return "\\".join(out)
 
