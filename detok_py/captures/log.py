@@ -17,7 +17,7 @@ from .alike import Shapes, Texts
 from .fold import Folded
 from .joined import Ahead, is_whole, opens
 from .kinds import kind_of
-from .logged import begin_of_event, event_in, is_request
+from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .parse import parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
@@ -62,6 +62,8 @@ AGAIN = "the event came again"
 DONE = "[DONE], which ends OpenAI's streams: the last one's line"
 MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
+PAGER = "A pager such as less -S wrote “>” in place of the end of "
+MAY_GO_ON = "a pager cut this event, whose text may go on: "
 
 
 def read_log(
@@ -138,12 +140,34 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
         problems.append(Problem(n + before, DONE))
     if MARK in data:
         lines = _without_marks(lines, folded, problems)
+    if b">\n" in data or b">\r" in data:
+        lines = _without_cuts(lines, folded, problems)
     if folded is not None:
         problems += [Problem(line, AGAIN) for line in folded.again]
     else:
         _find_repeated(lines, problems)
         lines = _without_others(lines, problems)
     return lines
+
+
+def _without_cuts(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
+    """Return lines in which events that a pager has cut are closed; add that it did."""
+    out, cut, column = uncut(lines)
+    more = []
+    for n, state in cut:
+        line = n + (folded.lines_before(n - 1) if folded is not None else 0)
+        if state == MORE:
+            more.append(line)
+        if state:
+            why = MAY_GO_ON if state == MORE else f"{DAMAGED} JSON {BREAKS_OFF}: "
+            problems.append(Problem(line, why + shown(lines[n - 1][-60:])))
+    if cut:
+        many = f"{len(cut)} events" if len(cut) > 1 else "1 event"
+        said = f"{PAGER}{many}, at column {column}: what was there, such as the model, is missing."
+        if more:
+            said += f" It may have been text in {len(more)} of them, the first in line {more[0]}."
+        problems.append(Problem(0, said))
+    return out
 
 
 def read_pieces(pieces: "list[tuple[bytes, int]]") -> tuple[list[Any], list[Any]]:

@@ -5,11 +5,17 @@ In: lines. Out: where an event begins, the event alone, and whether a line is th
 
 from typing import Any
 
+from ..errors import CaptureError
 from ..protocol.sse import is_data_part
 from .event_shapes import read_event
+from .parse import parse_json
 from .times import seconds_in
 
 SPACES = (b" ", b"\t", b"|")
+LOST, MORE = "lost", "more"
+TEXTS = 4
+HAVE_TEXTS = ('"delta":{', '"message":{', '"parts":[')
+MOST_OPEN = 20  # objects and lists
 NO_LOG = b"$#%<>*[\"'-"  # begin no line of a log, but a time in brackets may
 
 
@@ -136,3 +142,121 @@ def label_of(prefix: str) -> str:
     ':: - DEBUG: utils.py: - chunk: '
     """
     return "".join([letter for letter in prefix if letter not in "0123456789"])
+
+
+def uncut(lines: list[bytes]) -> "tuple[list[bytes], list[tuple[int, str]], int]":
+    """Return the lines of a log that was copied from a pager such as `less -S`, with the events
+    that it cut as far as they are whole; the number of each of these, with LOST if its text breaks
+    off, or MORE if text may follow; and the column in which the pager writes ">".
+
+    >>> cut = [b'data: {"choices":[{"text":"' + text for text in (b'a"}],>', b'a"}],>', b'bcdef>')]
+    >>> uncut(cut)[0][1:], uncut(cut)[1:]
+    ([b'data: {"choices":[{"text":"a"}]}', b'data: {}'], ([(1, ''), (2, ''), (3, 'lost')], 33))
+    """
+    # How many columns other letters take is not certain.
+    widths = [
+        len([c for c in line if not 0x80 <= c < 0xC0]) if line and max(line) < 0xE0 else 0
+        for line in lines
+    ]
+    column = max(widths + [0])
+    widest = [lines[n][-1:] for n, width in enumerate(widths) if width == column]
+    out = list(lines)
+    cut: list[tuple[int, str]] = []
+    count = widest.count(b">")
+    if count < 2 or 2 * count <= len(widest):
+        return out, cut, 0
+    for n, line in enumerate(lines):
+        line = line[:-1] if line[-1:] == b">" and b'{"' in line else b""
+        at = line.find(b"{", max(0, begin_of_event(line + b"}")))
+        try:
+            text = line[at:].decode()
+        except UnicodeError:
+            continue
+        levels = _levels(text) if at >= 0 else []
+        if 0 < len(levels) < MOST_OPEN:
+            after = b"".join(lines[n + 1 : n + 2])
+            if not cut and _value_of(lines[n][at:] + after) is not None:
+                break  # a console broke the line at a bracket
+            made, state = _before_cut(text, levels)
+            if not state or b"data:" in line[:at] or '"choices"' in text:
+                out[n] = line[:at] + made.encode()
+                cut.append((n + 1, state))
+    return out, cut, column
+
+
+def _levels(text: str) -> list[list[Any]]:
+    """Return what closes each object and list that is open at the end of a JSON text, the outermost
+    first, where its last whole item ends, and where it begins.
+
+    >>> _levels('{"a": [1, {"b": "c", "d'), _levels('{"a": "}"')
+    ([['}', 1, 1], [']', 8, 7], ['}', 19, 11]], [['}', 9, 1]])
+    """
+    levels: list[list[Any]] = []
+    before = ""
+    parts = _masked(text).split('"')
+    at = 0
+    for n, part in enumerate(parts):
+        if n % 2:
+            at += len(part) + 2
+            is_item = before == ":" or (before in ("[", ",") and levels[-1][0] == "]")
+            if is_item and n + 1 < len(parts):
+                levels[-1][1] = at
+            continue
+        for letter in part:
+            at += 1
+            if letter in "{[":
+                levels.append(["}" if letter == "{" else "]", at, at])
+            elif letter in "}]":
+                levels.pop()
+                if not levels:
+                    return []
+                levels[-1][1] = at
+            elif letter == ",":
+                levels[-1][1] = at - 1
+            before = before if letter == " " else letter
+    return levels
+
+
+def _masked(text: str) -> str:
+    return text.replace("\\\\", "  ").replace('\\"', "  ")
+
+
+def _before_cut(text: str, levels: list[list[Any]]) -> tuple[str, str]:
+    """Return the JSON of an event that breaks off, without what is not whole, and "", LOST or
+    MORE.
+    """
+    closers = "".join([closer for closer, _, _ in reversed(levels)])
+    made = [text[:end] + closers[len(levels) - n - 1 :] for n, (_, end, _) in enumerate(levels)]
+    everything = _said(made[-1])
+    masked = _masked(text)
+    if masked.count('"') % 2:
+        escape = masked.rfind("\\", max(0, len(text) - 5))
+        # The string at the end may go on.
+        longer = _said((text[:escape] if escape >= 0 else text) + 'x"' + closers)
+        if longer and longer[:TEXTS] != everything[:TEXTS]:
+            return made[0], LOST
+    same = [one for one in made if _said(one) == everything]
+    heads = [text[:begin].replace(" ", "") for _, _, begin in levels]
+    more = any(head.endswith(HAVE_TEXTS) for head in heads)
+    for one in same:
+        # An empty text is whole, too.
+        if any(_said(one.replace(':""', ':"x"'))[:TEXTS]):
+            return one, MORE if more else ""
+    return same[0], "" if '"choices":' in made[0] else MORE
+
+
+def _said(text: str) -> list[Any]:
+    """Return what an event says, its TEXTS first; [] if that is not known."""
+    said = read_event(_value_of(text.encode()), 0, "")
+    if said is None:
+        return []
+    calls = [(call.name, call.text) for call in said.calls]
+    return [said.text, said.reasoning, calls, said.all, said.finish, said.error]
+
+
+def _value_of(data: bytes) -> Any:
+    """Return the value of JSON, None if it is none."""
+    try:
+        return parse_json(data.decode(), 1, halves=True)
+    except (CaptureError, UnicodeError):
+        return None

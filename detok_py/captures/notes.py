@@ -8,7 +8,7 @@ from typing import Any
 
 from .alike import Same
 from .event_shapes import find
-from .log import ENCODED, MARKED, MIXED, is_utf8
+from .log import ENCODED, MARKED, MIXED, PAGER, is_utf8
 from .mojibake import CP1252, QUOTES
 from .order import value_of
 from .sentence import CONTROL, NOT_WHOLE, listed
@@ -140,7 +140,8 @@ def notes_on(
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
-    said += [one.reason for one in problems if one.reason.startswith((LENGTH, MIXED, CHARSET))]
+    reasons = (LENGTH, MIXED, CHARSET, PAGER)
+    said += [one.reason for one in problems if one.reason.startswith(reasons)]
     said += [ENCODED] if any(one.reason == ENCODED for one in problems) else []
     left_out = [one.reason for one in problems if one.reason.startswith("choice ")]
     said += [f"C{one[1:]}." for one in left_out]
@@ -163,7 +164,7 @@ def notes_on(
     if ids and all_ids and counted and abs(counted - ids) > 1 and not left_out:
         said.append(f"The server counts {counted} tokens, and its events have {ids} ids.")
     said += _ids_of_two_texts(chunks)
-    if server.broken_call:
+    if server.broken_call and not any(one.reason.startswith(PAGER) for one in problems):
         finish = "" if lines["other"] else server.finish
         end = f", and the answer ended with “{finish}”" if finish else ""
         said.append(f"{NOT_WHOLE}{end}.")

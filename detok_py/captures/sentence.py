@@ -6,7 +6,7 @@ sentences. Held: nothing.
 
 from typing import Any
 
-from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE
+from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE, PAGER
 from .rules import LESS
 from .servers import LEFT_OUT
 
@@ -94,7 +94,7 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
     if facts.missing:
         more = verdicts if fidelity != "text" else []
         return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
-    aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED))
+    aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED, PAGER))
     else_ = " else" if facts.no_end or aside else ""
     it = "choice 0" if LEFT_OUT in facts.notes else "it"
     nothing = f"No character in {it}" if CONTROL in facts.notes else f"Nothing{else_} in {it}"

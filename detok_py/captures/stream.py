@@ -12,7 +12,19 @@ from .alike import Same, Texts, created_in
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
-from .log import AGAIN, CESU, DONE, ENCODED, MARKED, MAX_PROBLEMS, MIXED, WRAPPED, Joined, Problem
+from .log import (
+    AGAIN,
+    CESU,
+    DONE,
+    ENCODED,
+    MARKED,
+    MAX_PROBLEMS,
+    MIXED,
+    PAGER,
+    WRAPPED,
+    Joined,
+    Problem,
+)
 from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, note_of_refusal, notes_on
 from .order import order_of, value_in, value_of
 from .parse import Halves
@@ -104,7 +116,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED, PAGER)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -156,13 +168,13 @@ def of_events(
     header = {"detok": 1, "source": source, "engine": engine}
     seconds = times[-1] if times else None
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
-    numbers, told = order_of(events, chunks)
+    numbers, told = ([], {}) if PAGER in notes else order_of(events, chunks)
     if again:
         its = {one.event for one in chunks if one.line in again}
         numbers, told = [(n, "twice") for n in sorted(its)], {}
     facts = Facts(
         server.all if streamed and not (others and no_end) else "",
-        no_end,
+        no_end and PAGER not in notes,
         missing(problems),
         any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from test_verdict import delta, finish, read, response, sse, tgi, usage, whole
 
+from detok_py.errors import CaptureError
 from detok_py.page import answer
 
 
@@ -345,3 +346,97 @@ def test_events_that_were_encoded_twice_are_called_so():
     said = read(sse(json.dumps(json.dumps(delta("né"))), finish("stop")))["verdict"]
     assert said.startswith("Its events are JSON in strings of JSON: the server, or something after")
     assert "Nothing else in it is broken." in said
+
+
+def logged(*events: Any, column: int) -> str:
+    """A log in journald's pager, which has so many columns."""
+    lines = [
+        line
+        for n, event in enumerate(events)
+        for line in (
+            f"Mar 01 22:57:0{n} box server[7]: next: slot 0",
+            f"Mar 01 22:57:0{n} box server[7]: data: {json.dumps(event, ensure_ascii=False)}",
+        )
+    ]
+    return "".join(
+        f"{each if len(each) <= column else each[: column - 1] + '>'}\n" for each in lines
+    )
+
+
+def answer_of(*texts: str, **more: Any) -> list[Any]:
+    return [{"choices": [{"delta": {"content": text}}], "id": "a" * 9, **more} for text in texts]
+
+
+def text_of(found: Any) -> str:
+    return "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"])
+
+
+def test_events_that_a_pager_cut_are_read_as_far_as_they_came():
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}], "id": "a" * 40}
+    events = [*answer_of("", "für ", 'm{"', "\\", model="a" * 60), end]
+    found = read(logged(*events, column=105))
+    assert text_of(found) == 'für m{"\\'
+    assert (found["seconds"], found["end"]["reason"]) == (4.0, "stop")
+    assert found["notes"] == (
+        "A pager such as less -S wrote “>” in place of the end of 5 events, at column 105: what "
+        "was there, such as the model, is missing."
+    )
+    assert "Nothing else in it is broken." in found["verdict"]
+    assert [reason[:22] for _, reason in found["problems"]] == ["5 lines are not events"]
+
+
+def test_a_text_that_a_pager_cut_is_missing():
+    found = read(logged(*answer_of("né", "a longer piece", "ok", model="a" * 60), column=84))
+    assert text_of(found) == "néok"
+    assert "1 event breaks off or cannot be read (line 4): its text is missing." in found["verdict"]
+
+
+def test_text_that_may_be_behind_the_cut_of_a_pager_is_doubted():
+    first, second = answer_of("né", "ja", model="a" * 60)
+    second["choices"][0]["delta"] = {"role": "assistant", "content": "ja"}
+    found = read(logged(first, second, first, column=90))
+    assert text_of(found) == "néné"
+    assert found["notes"].endswith("It may have been text in 1 of them, the first in line 4.")
+    assert found["problems"][1][1].startswith("a pager cut this event, whose text may go on: ")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"choices": [{"delta": {"reasoning_content": "hm", "content": 'n"é'}}], "model": "m"},
+        {"choices": [{"delta": {"tool_calls": [{"function": {"name": "n", "arguments": "{}"}}]}}]},
+        {"candidates": [{"content": {"parts": [{"text": "né"}, {"text": "b"}]}, "index": 0}]},
+        {"index": 0, "content": "\\né", "tokens": [12, 34], "stop": False, "id_slot": -1},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "é"}},
+    ],
+)
+def test_no_text_that_a_pager_cut_is_shown_in_part_or_left_out_without_a_word(event):
+    def said(column: int) -> tuple[Any, list[Any]]:
+        found = read(logged(*[event] * 3, *answer_of("ok"), column=column))
+        return found, [row[1][1] for row in found["rows"] if row[3] == 2]
+
+    _, whole = said(999)
+    cut = 0
+    for column in range(60, len(logged(event, column=999).split("\n")[1])):
+        try:
+            found, rows = said(column)
+        except CaptureError:
+            continue  # no text is left
+        assert rows == whole or any(line == 2 for line, _ in found["problems"])
+        assert "wrote “>” in place of the end" in found["notes"]
+        cut += rows == whole
+    assert cut
+
+
+def test_lines_that_a_console_broke_at_a_bracket_are_not_those_of_a_pager():
+    lines = [f"data: {json.dumps(event)}" for event in answer_of("<b>", "<i>", "<u>", "né")]
+    width = lines[0].index(">") + 1
+    broken = [line[at : at + width] for line in lines for at in range(0, len(line), width)]
+    found = read("\n".join(broken))
+    assert text_of(found) == "<b><i><u>né"
+    assert "pager" not in found["notes"]
+
+
+def test_a_page_in_place_of_a_stream_is_not_called_cut():
+    with pytest.raises(CaptureError, match="HTML"):
+        read("<html>\n<body>\n")

@@ -60,6 +60,8 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "loki": (lines(*[{"ts": f"2026-11-23T10:00:0{n}.5Z", "line": line} for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
     "cloudwatch": (lines(*[{"timestamp": 1764000000000 + 500 * n, "message": line} for n, line in enumerate(EVENTS)]), "né 你好", 0.5, "log"),
     "insomnia": (BODY.replace("data: ", "| data: ").replace("\n\n", "\n|\n"), "né 你好", None, "server-sent"),
+    "journald in a pager": (lines(*[f'Mar 01 22:57:0{n} box server[7]: data: {{"choices":[{{"delta":{{"content":"{text}"}}}}],"created":1,"id":"chatcmpl-0123456789'[:99] + ">" for n, text in enumerate(("né ", "你好", " a", "!"))]), "né 你好 a!", 3.0, "server-sent"),
+    "litellm": (lines(*[f"DEBUG {label}: Chunk(choices=[Choice(delta=Delta(content={text!r}), index=0)]) | timestamp=2026-11-23T10:00:00.00000{n}" for n, text in enumerate(("né", " a | b=1")) for label in ("PRE", "POST")]), "né a | b=1", 1e-6, "values that"),
     "ts %.s": (lines(*[f"1700000000.{n}00 {line}" for n, line in enumerate(EVENTS)]), "né 你好", 0.1, "server-sent"),
     "DevTools, events": (lines(*[f"\tmessage\t{line[6:]}\t12:00:01.{n}00" for n, line in enumerate(EVENTS)], "\tmessage\t[DONE]\t12:00:01.3"), "né 你好", 0.1, "lines"),
     "DevTools, messages": (lines(*[f"{line[6:]}\t53\t12:00:01.{n}00" for n, line in enumerate(EVENTS)]), "né 你好", 0.1, "lines"),
