@@ -270,8 +270,7 @@ def _of_lines(
         begins = [prefix_of_printed(text) for text in texts]
         labels = [label_of(texts[n][:at]) for n, at in enumerate(begins)]
         ends = [end_of_printed(text) if at else len(text) for text, at in zip(texts, begins)]
-        outer = [texts[n][:at] + texts[n][ends[n] :] for n, at in enumerate(begins)]
-        stamps = [seconds_in(text) if text else None for text in outer]
+        stamps = [seconds_in(texts[n][:at] + texts[n][ends[n] :]) for n, at in enumerate(begins)]
         texts = [texts[n][at : ends[n]] for n, at in enumerate(begins)]
     printed = printed_bytes(texts)
     if printed:
