@@ -153,15 +153,13 @@ def uncut(lines: list[bytes]) -> "tuple[list[bytes], list[tuple[int, str]], int]
     >>> uncut(cut)[0][1:], uncut(cut)[1:]
     ([b'data: {"choices":[{"text":"a"}]}', b'data: {}'], ([(1, ''), (2, ''), (3, 'lost')], 33))
     """
-    # How many columns other letters take is not certain.
-    widths = [
-        len([c for c in line if not 0x80 <= c < 0xC0]) if line and max(line) < 0xE0 else 0
-        for line in lines
-    ]
-    column = max(widths + [0])
-    widest = [lines[n][-1:] for n, width in enumerate(widths) if width == column]
     out = list(lines)
     cut: list[tuple[int, str]] = []
+    if len([1 for line in lines if line[-1:] == b">" and b'{"' in line]) < 2:
+        return out, cut, 0
+    widths = [_width(line) for line in lines]
+    column = max(widths)
+    widest = [lines[n][-1:] for n, width in enumerate(widths) if width == column]
     count = widest.count(b">")
     if count < 2 or 2 * count <= len(widest):
         return out, cut, 0
@@ -182,6 +180,14 @@ def uncut(lines: list[bytes]) -> "tuple[list[bytes], list[tuple[int, str]], int]
                 out[n] = line[:at] + made.encode()
                 cut.append((n + 1, state))
     return out, cut, column
+
+
+def _width(line: bytes) -> int:
+    """Return how many columns a line takes; 0 if it has letters for which that is not certain."""
+    most = max(line) if line else 0
+    if most < 128:
+        return len(line)
+    return len([c for c in line if not 0x80 <= c < 0xC0]) if most < 0xE0 else 0
 
 
 def _levels(text: str) -> list[list[Any]]:
