@@ -170,21 +170,28 @@ def _without_cuts(lines: list[bytes], folded: "Folded | None", problems: list[An
     return out
 
 
-def read_pieces(pieces: "list[tuple[bytes, int]]") -> tuple[list[Any], list[Any]]:
+def read_pieces(
+    pieces: "list[tuple[bytes, int]]", stamps: "list[float | None] | None" = None
+) -> tuple[list[Any], list[Any]]:
     """Do as `read_log`, with a body whose pieces stand in other lines of a file. The events and the
-    problems have the lines of the file.
+    problems have the lines of the file, and `stamps` are when these were written.
 
     >>> events, _ = read_pieces([(b'{"a":1}\\n{"a"', 3), (b":2}", 4), (b"\\n", 4), (b'{"a":3}', 5)])
     >>> [event.line for event in events]
     [3, 3, 5]
     """
     begins: list[int] = []
+    ends: list[int] = []
     ended = 1
     for piece, line in pieces:
-        size = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + ended
+        count = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n")
+        ends += [line] * count
+        size = count + ended
         ended = int(piece[-1:] == b"\n")
         begins += [line] * (size - ended)
-    events, problems = read_log(b"".join([piece for piece, _ in pieces]))
+    ends += ends[-1:] + [line for _, line in pieces[-1:]]
+    when = [stamps[line - 1] for line in ends] if stamps else None
+    events, problems = read_log(b"".join([piece for piece, _ in pieces]), when)
     events = [LoggedEvent(one[0], begins[one.line - 1], *one[2:]) for one in events]
     for n, one in enumerate(problems):
         line = begins[one.line - 1] if one.line else 0

@@ -274,7 +274,8 @@ def _of_lines(
         texts = [texts[n][at : ends[n]] for n, at in enumerate(begins)]
     printed = printed_bytes(texts)
     if printed:
-        events, problems = read_pieces(printed[0])
+        timed = stamps if any(stamps) else None
+        events, problems = read_pieces(printed[0], timed)
         problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in printed[1]]
         problems.sort(key=lambda problem: problem.line)
         return of_events(events, problems, "bytes that Python printed", file, path)

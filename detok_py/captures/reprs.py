@@ -7,6 +7,8 @@ the objects were made from: `ChatCompletionChunk(choices=[Choice(delta=…)])` i
 
 from typing import Any
 
+from .parse import MARK
+
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}  # fmt: skip
 WORDS: dict[str, Any] = {"True": True, "False": False, "None": None}
 MOST_DEPTH = 40
@@ -228,7 +230,10 @@ def _string(text: str, at: int) -> tuple[Any, int]:
         if any(code > 255 for code in out):
             raise NotRead
         return bytes(out), at + 1
-    return "".join([chr(c) if not 0xD800 <= c < 0xE000 else "\ufffd" for c in out]), at + 1
+    if any(not 0 <= code < 0x110000 for code in out):
+        raise NotRead
+    marked = [c if not 0xD800 <= c < 0xE000 else MARK + c - 0xD800 for c in out]
+    return "".join([chr(c) for c in marked]), at + 1
 
 
 def _number(text: str, at: int) -> tuple[Any, int]:

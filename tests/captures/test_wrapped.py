@@ -67,6 +67,7 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "DevTools, messages": (lines(*[f"{line[6:]}\t53\t12:00:01.{n}00" for n, line in enumerate(EVENTS)]), "né 你好", 0.1, "lines"),
     "iter_lines": (lines(*[repr(line.encode()) for line in BODY.split("\n")]), "né 你好", None, "bytes that"),
     "iter_bytes": (lines(*[repr(BODY.encode()[at : at + 9]) for at in range(0, len(BODY.encode()), 9)]), "né 你好", None, "bytes that"),
+    "bytes in a log": (lines(*[f"2026-11-23 10:00:0{n},500 DEBUG chunk {BODY.encode()[at : at + 40]!r}" for n, at in enumerate(range(0, len(BODY.encode()), 40))]), "né 你好", 2.0, "bytes that"),
     "dicts": (lines(repr(delta("né ")), repr(delta("it's"))), "né it's", None, "values that"),
     "openai": ("ChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content='né ', role='assistant'), finish_reason=None, index=0)], created=1, model='m')\nChatCompletionChunk(id='c', choices=[Choice(delta=ChoiceDelta(content=\"it's\"), finish_reason='stop', index=0)])", "né it's", None, "values that"),
     "langchain": ("content='né' additional_kwargs={} id='run--1'\ncontent=' you' additional_kwargs={} response_metadata={'finish_reason': 'stop'} id='run--1'", "né you", None, "values that"),
