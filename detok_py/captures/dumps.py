@@ -126,9 +126,15 @@ def _rows(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
 
 
 def http_body(data: bytes) -> "tuple[bytes, str] | None":
-    """Return (body, its encoding) of an HTTP/1 response; None for other data."""
+    """Return (body, its encoding) of an HTTP/1 response, or of its chunks alone, as `curl --raw`
+    writes them; None for other data.
+
+    >>> http_body(b"4\\r\\ndata\\r\\n0\\r\\n\\r\\n"), http_body(b"data: {}")
+    ((b'data', ''), None)
+    """
     if not data.startswith(b"HTTP/1"):
-        return None
+        spans = _chunks_in(data) if b"\r" in data[:9] else []
+        return (b"".join([data[begin:end] for begin, end in spans]), "") if spans else None
     head, mark, body = data.partition(b"\r\n\r\n")
     if not mark:
         return None

@@ -12,6 +12,7 @@ from .alike import Same, Texts
 
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_COUNTS = 8
+LEAST_PAIRS = 3
 MOST_QUOTED = 300
 MOST_MISSING = 1000  # numbers that are looked for behind a gap
 
@@ -19,6 +20,7 @@ MOST_MISSING = 1000  # numbers that are looked for behind a gap
 def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]], dict[str, str]]:
     """Return the `numbers` and `told` of `Facts`."""
     numbers = _numbered_wrong(events) or _counted_twice(events) or _stamped_twice(events)
+    numbers = numbers or _doubled(events, chunks)
     if numbers:
         return numbers, {}
     begun, once = _begun_again(events, chunks)
@@ -128,6 +130,27 @@ def _stamped_twice(events: list[Any]) -> list[tuple[int, str]]:
             seen.setdefault(stamp, []).append(event.value)
         last = stamp
     return out
+
+
+def _doubled(events: list[Any], chunks: list[Any]) -> list[tuple[int, str]]:
+    """Return (number, "doubled") of each second event, if all events, also the first and the last,
+    come as two that are the same. Of events that were read together, the texts tell so far.
+    """
+    together = any(isinstance(event.value, Texts) for event in events)
+    first: Any = None
+    count = 0
+    for one in chunks if together else events:
+        if together:
+            its = one.texts.texts if one.texts else [(one.data or b"").decode()]
+        else:
+            its = [one.value.whole() if isinstance(one.value, Same) else one.value]
+        for said in its:
+            count += 1
+            if count % 2 == 0 and said != first:
+                return []
+            first = said
+    whole = count >= 2 * LEAST_PAIRS and count % 2 == 0
+    return [(n, "doubled") for n in range(2, count + 1, 2)] if whole else []
 
 
 def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:

@@ -14,7 +14,7 @@ RULES = {
     ),
     "seam": (
         "engine",
-        "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next.",
+        "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next. A model that writes � itself, which is rare, looks the same.",
     ),
     "inside": (
         "proxy",
@@ -63,6 +63,10 @@ RULES = {
     "again": (
         "proxy",
         "An event came again behind later ones, with the exact time at which it was made: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
+    ),
+    "doubled": (
+        "proxy",
+        "Each event came twice, the second right behind the first: the server, a proxy, or what recorded it wrote all of them two times. The text here has them twice.",
     ),
     "begun-again": (
         "unknown",
@@ -141,7 +145,7 @@ RULES = {
 }  # fmt: skip
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
-    "lost": "sender", "twice": "sender", "again": "sender", "order": "sender", "inside": "recorder",
+    "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",

@@ -43,7 +43,7 @@ KINDS = {
 }
 KINDS_OF_NUMBERS = {
     "gap": "lost", "twice": "twice", "order": "order", "again": "again", "begun": "begun-again",
-    "count": "counted",
+    "count": "counted", "doubled": "doubled",
 }  # fmt: skip
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
