@@ -21,6 +21,11 @@ def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]
     """Return the `numbers` and `told` of `Facts`."""
     numbers = _numbered_wrong(events) or _counted_twice(events) or _stamped_twice(events)
     numbers = numbers or _doubled(events, chunks)
+    first = value_of(events[0]) if events else None
+    number = first.get("sequence_number") if isinstance(first, dict) else None
+    late = {"part": f" Its first event has the number {number}."}
+    if type(number) is int and number > 1:
+        return numbers, late
     if numbers:
         return numbers, {}
     begun, once = _begun_again(events, chunks)

@@ -44,6 +44,10 @@ RULES = {
         "unknown",
         "The text that the server sent whole at the end has more than its pieces: the engine did not send it, or events were lost.",
     ),
+    "part": (
+        "unknown",
+        "The recording begins behind the beginning of the answer: a client asked for it from there (`starting_after`), or events were lost.",
+    ),
     "repeated": (
         "unknown",
         "A piece of the text came twice: the text that the server sent whole at the end has it once.",
@@ -149,5 +153,5 @@ LESS = {
     "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
-    "cut": "doubt", "joined": "doubt", "counted": "doubt",
+    "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt",
 }  # fmt: skip

@@ -104,6 +104,7 @@ PRINTED = "values that Python printed"
 TOKENS_IN = (
     "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
+    "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
 )
 LAST_EVENTS = 4
 TOTAL_OF_SGLANG = "meta_info.completion_tokens"

@@ -310,6 +310,8 @@ def _judge_against_whole(
                 _judge_numbers(found, rows, add)
                 break
             rule = named if kind in numbers else rule
+            if one.kind == "gone" and not one.at and "part" in found.facts.told:
+                rule = "part"
             late = _late_rows(found, rows) if rule == "order" else []
             if len(late) < 2:
                 add(rule, Place(row, one.got, one.right, 0, 0))

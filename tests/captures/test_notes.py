@@ -316,6 +316,8 @@ def test_lines_of_a_part_of_a_file_are_called_so(form, what):
         ([{"message": {"content": "né"}, "model": "m", "done": False, "created_at": ""},
           {"message": {"content": ""}, "model": "m", "done": True, "eval_count": 2}],
          "2 tokens out"),
+        ([delta("né"), {**finish("stop"), "x_groq": {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}}],
+         "3 tokens in, 4 out"),
         ([delta("né"), finish("stop")], None),
         # Each answer has its own count.
         ([delta("né"), finish("stop"), delta("b"), {"choices": [], "usage": {"completion_tokens": 2}}],

@@ -141,6 +141,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "halves in two printed values": ("\n".join(repr(delta(text)) for text in ("né", "a\ud83d", "\ude86b")), [("engine", "parted", [("\\ud83d + \\ude86", "🚆")])]),
     "each event came twice": (sse(*[one for text in "abcd" for one in [delta(text)] * 2]), [("proxy", "doubled", [(letter, "") for letter in "abcd"])]),
     "texts that came twice, with one end": (sse(*[one for text in "abcd" for one in [delta(text)] * 2], finish("stop")), []),
+    "the second part of an answer": (sse(response(7, "cd"), response(8, "e"), whole(9, "abcde")), [("unknown", "part", [("", "ab")])]),
     "a piece came twice": (sse(response(0, "ab"), response(0, "ab"), response(0, "c"), whole(0, "abc")), [("unknown", "repeated", [("ab", "")])]),
     "pieces are others": (sse(response(0, "ab"), response(0, "xyz"), whole(0, "abcd")), [("unknown", "differs", [("xyz", "cd")])]),
     "numbers are missing": (sse(response(1, "ab"), response(2, "c"), response(4, "e"), whole(5, "abcde")), [("proxy", "lost", [("", "d")])]),
