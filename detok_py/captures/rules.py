@@ -149,6 +149,7 @@ RULES = {
 }  # fmt: skip
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
+    "seam": "model",
     "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",

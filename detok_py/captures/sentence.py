@@ -18,10 +18,11 @@ CONTROL = "The text has control tokens as text"
 LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
 # Parts of the words with which servers say that a filter ended an answer.
 FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal", "guardrail")
-BLAMED = ("engine", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
+BLAMED = ("engine", "model", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
     "engine": "The engine broke {}.",
+    "model": "The engine broke {}, unless the model wrote the � itself.",
     "gateway": "The engine, or a gateway, broke {}.",
     "sender": "The server, a proxy, or what recorded it, broke {}.",
     "proxy": "A proxy broke {}.",

@@ -203,7 +203,8 @@ def test_one_sentence_says_who_broke_the_stream():
     assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
     both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�"), usage(4)))
     assert both["verdict"] == (
-        "The engine broke 2 places. A proxy, or what recorded it, broke 1 place."
+        "The engine broke 2 places, unless the model wrote the � itself. "
+        "A proxy, or what recorded it, broke 1 place."
     )
     ((_, _, latin, _, _, _),) = read(CASES["saved as Latin-1"][0])["verdicts"]
     assert latin.endswith("Read as Windows-1252, its text is: “naïve café”.")
@@ -254,7 +255,7 @@ def test_a_saved_stream_keeps_the_verdict_on_the_text_that_is_not_in_it():
 
 def test_a_verdict_says_what_its_rule_knows_less_than_who_it_was():
     less = {one[1]: one[5] for data, _ in CASES.values() for one in read(data)["verdicts"]}
-    assert (less["seam"], less["lost"], less["half"]) == ("", "sender", "gateway")
+    assert (less["seam"], less["lost"], less["half"]) == ("model", "sender", "gateway")
     assert less["inside"] == "recorder"
     assert (less["misread"], less["maybe"]) == ("reader", "doubt")
 

@@ -61,6 +61,7 @@ const WHO = {
 /** Who else it may have been. @type {Record<Verdict["less"], string>} */
 const OR_ELSE = {
   "": "",
+  model: ", unless the model wrote the �",
   recorder: ", or by what recorded it",
   sender: ", by the server, or by what recorded it",
   gateway: ", or by a gateway",

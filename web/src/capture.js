@@ -46,9 +46,9 @@ import { packingOf, unpack } from "./unpack.js";
  * @property {string} said  What happened, in a sentence.
  * @property {BrokenPlace[]} places  At most 200.
  * @property {number} count  Of all places.
- * @property {"" | "recorder" | "sender" | "gateway" | "reader" | "doubt"} less  Who else it may
- *   have been, if the rule knows less than `who`: what recorded the stream, that or the server, a
- *   gateway, anything that read it, or nobody.
+ * @property {"" | "model" | "recorder" | "sender" | "gateway" | "reader" | "doubt"} less  Who else
+ *   it may have been, if the rule knows less than `who`: the model, what recorded the stream, that
+ *   or the server, a gateway, anything that read it, or nobody.
  *
  * @typedef {object} CaptureSource  Where a recorded stream comes from.
  * @property {string} [server]  The name of the server.
