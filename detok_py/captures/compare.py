@@ -5,6 +5,8 @@ In: the text of each event, and the text as it should be. Out: `Difference`s, in
 
 from typing import Any, NamedTuple
 
+from .servers import CONTENT
+
 # piece and last: the numbers of the first and the last event of it · at: its place in the right
 # text · kind: "bad" (U+FFFD stands for characters), "gone" (no event has the text), "end" (the
 # same, after the last event), "more" (an event came again) or "other" · got · right
@@ -75,6 +77,11 @@ def differences(pieces: list[str], right: str) -> list[Difference]:
     elif rest:
         out.append(Difference(len(pieces) - 1, len(pieces) - 1, at, "end", "", rest))
     return out
+
+
+def contents(chunks: list[Any]) -> list[str]:
+    """Return the content that each chunk says, "" for one of another channel."""
+    return [(one.data or b"").decode() if one.channel == CONTENT else "" for one in chunks]
 
 
 def is_markup(text: str) -> bool:

@@ -133,8 +133,8 @@ def http_body(data: bytes) -> "tuple[bytes, str] | None":
     ((b'data', ''), None)
     """
     if not data.startswith(b"HTTP/1"):
-        spans = _chunks_in(data) if b"\r" in data[:9] else []
-        return (b"".join([data[begin:end] for begin, end in spans]), "") if spans else None
+        body = dechunked(data) if b"\r" in data[:9] else data
+        return None if body is data else (body, "")
     head, mark, body = data.partition(b"\r\n\r\n")
     if not mark:
         return None

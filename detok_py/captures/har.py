@@ -137,7 +137,7 @@ def _stubbed(stub: Any) -> "str | None":
     if isinstance(coded, str):
         try:
             return base64_bytes(coded).decode()
-        except (CaptureError, ValueError):
+        except ValueError:
             return None  # a picture, say
     return body if isinstance(body, str) else None
 

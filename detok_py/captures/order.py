@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from .alike import Same, Texts
+from .compare import contents
 
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_COUNTS = 8
@@ -193,8 +194,7 @@ def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     if len(its) < 2:
         return [], ""
     which = "The last one goes to the end" if ended and said[-1] == longest else "The longest one"
-    content = [chunk for chunk in its[said.index(longest)] if chunk.channel == "content"]
-    once = b"".join([chunk.data or b"" for chunk in content]).decode()
+    once = "".join(contents(its[said.index(longest)]))
     return [part[0].event for part in its[1:]], f" {which}: “{quoted(once)}”." if once else ""
 
 

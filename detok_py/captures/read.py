@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
+from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
 from .fold import Folded
 from .frames import model_event, packets, read_frames
@@ -40,8 +41,9 @@ from .reprs import (
     printed_bytes,
     printed_value,
 )
-from .servers import COMPATIBLE, CONTENT
+from .servers import COMPATIBLE
 from .stream import (
+    INVALID,
     LOSSY,
     NO_BYTES,
     PRINTED,
@@ -312,10 +314,10 @@ def _of_lines(
 
 def _with_text_of_windows(found: Any, data: bytes, file: str, path: str) -> Any:
     """Return a stream with its text as it is in Windows-1252, if it can be in that."""
-    if is_utf8(data) or not is_windows(data.split(b"\n")):
+    broken = any(chunk.broken == INVALID for chunk in found.chunks)
+    if not broken or not is_windows(data.split(b"\n")):
         return found
-    chunks = read(windows_as_utf8(data), file, path).chunks
-    text = b"".join([one.data or b"" for one in chunks if one.channel == CONTENT]).decode()
+    text = "".join(contents(read(windows_as_utf8(data), file, path).chunks))
     if text:
         said = f" Read as Windows-1252, its text is: “{quoted(text)}”."
         found.facts.told["raw-all"] = said
@@ -325,10 +327,12 @@ def _with_text_of_windows(found: Any, data: bytes, file: str, path: str) -> Any:
 def _named(found: Any, log: bytes) -> Any:
     """Return a stream with the name of the server that writes such a log, if events do not tell."""
     name = found.header["engine"]["name"]
+    if not name.startswith(COMPATIBLE):
+        return found
     own = "LocalAI" if LOCAL_AI in log else ""
     if log.startswith(OF_EXO) or any(b"\n" + mark in log for mark in OF_EXO):
         own = "exo"
-    if own and name.startswith(COMPATIBLE):
+    if own:
         name = own + name[len(COMPATIBLE) :]
         found.header["source"]["server"] = found.header["engine"]["name"] = name
     return found

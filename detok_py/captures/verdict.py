@@ -7,7 +7,7 @@ decide, the verdict is "unknown". A token that ends inside a character is not a 
 
 from typing import Any, NamedTuple
 
-from .compare import differences, first_rows, is_markup
+from .compare import contents, differences, first_rows, is_markup
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
@@ -240,7 +240,7 @@ def _judge_against_tokens(
     first = first_rows(chunks)
     places = [n for n, _ in numbered(rows)]
     begin = 0  # the differences are in order
-    for one in differences(_texts_of(found.chunks), ours):
+    for one in differences(contents(found.chunks), ours):
         if one.kind == "bad":
             between = found.chunks[one.piece : one.last + 1]
             whole = all(
@@ -265,11 +265,6 @@ def _judge_against_tokens(
                 add(rule, Place(its[0], "", one.right, 0, 0))
 
 
-def _texts_of(chunks: list[Any]) -> list[str]:
-    """Return the content that each chunk says."""
-    return [(one.data or b"").decode() if one.channel == CONTENT else "" for one in chunks]
-
-
 def _judge_joined(found: Any, rows: list[Any], add: Any) -> None:
     """Judge the events whose lines were joined."""
     rule = "wrapped" if found.facts.wrapped else "joined"
@@ -292,7 +287,7 @@ def _judge_against_whole(
     if not (whole or found.facts.numbers or found.facts.parted):
         return {}
     first = first_rows(chunks)
-    pieces = _texts_of(found.chunks)
+    pieces = contents(found.chunks)
     for n, piece in enumerate(pieces):
         pieces[n] = piece.lstrip()
         if pieces[n]:

@@ -6,9 +6,9 @@ the bodies of the responses. Of YAML, only the scalars are read.
 """
 
 import json
-from binascii import a2b_base64
 from typing import Any
 
+from .parse import base64_bytes
 from .times import seconds_in
 
 MOST_TRIED = 5
@@ -147,7 +147,7 @@ def bodies_of_cassette(text: str) -> "list[tuple[str, list[tuple[bytes, int]]]]"
             body = [(piece.encode(), line) for piece, line in pieces]
             if tag.endswith("binary") or key == "base64_string":
                 try:
-                    body = [(a2b_base64(said.encode()), begin)]
+                    body = [(base64_bytes(said), begin)]
                 except ValueError:
                     continue  # damaged
             out.append((url, body))
