@@ -10,6 +10,7 @@ from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
 from .log import LoggedEvent, Problem
+from .notes import note_of_size
 from .parse import Halves, base64_bytes, parse_json
 from .servers import CONTENT, LOST
 from .stream import (
@@ -26,6 +27,7 @@ from .stream import (
 )
 from .times import since_first
 
+CHROME = "WebInspector"  # and Edge
 BODY, MESSAGES = "the response body", "the messages"
 
 
@@ -65,10 +67,14 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             "starts, and save it again with its content." + why
         )
     found.header["entries"] = streams
+    creator = har["log"].get("creator")
+    browser = creator.get("name") if isinstance(creator, dict) else None
     number = found.header["source"].get("entry", 0)
     timings = _timings(entries[number - 1]) if number else ""
     if timings:
         found.header["source"]["timings"] = timings
+    if browser == CHROME and number:
+        found = with_note(found, _on_size(entries[number - 1]))
     failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
@@ -93,6 +99,15 @@ def _timings(entry: Any) -> str:
         if isinstance(time, (int, float)) and time > 0
     ]
     return ", ".join(said)
+
+
+def _on_size(entry: Any) -> str:
+    """Return what follows from the size of an entry's body, if its text is there as it is."""
+    content = (entry.get("response") or {}).get("content") or {}
+    text = content.get("text")
+    if not isinstance(text, str) or content.get("encoding") == "base64":
+        return ""
+    return note_of_size(content.get("size"), text)
 
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:

@@ -9,12 +9,25 @@ from typing import Any
 from .alike import Same
 from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, is_utf8
-from .mojibake import CP1252, QUOTES
+from .mojibake import CP1252, QUOTES, find_misread
 from .order import value_of
-from .sentence import CONTROL, NOT_WHOLE, listed
+from .sentence import CONTROL, NOT_WHOLE, listed, missing
 from .servers import CONTENT, LOST
 
 MOST_LOOKED_AT = 8  # events, for a refusal
+# Where servers write how many tokens they have read; in one of the first or last events.
+TOKENS_IN = (
+    "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
+    "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
+    "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
+)
+# Where they write how many of those made are reasoning; some do not count these among the others.
+REASONING = (
+    "usage.completion_tokens_details,output_tokens_details.reasoning_tokens|usage.reasoning_tokens"
+    "|response.usage.output_tokens_details.reasoning_tokens|usageMetadata.thoughtsTokenCount"
+)
+LAST_EVENTS = 4
+TOTAL_OF_SGLANG = "meta_info.completion_tokens"
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
     ": files were joined there, or a program wrote one too many. If the server sent it, clients "
@@ -119,7 +132,7 @@ def has_bytes_of_lost(value: Any) -> bool:
     return list(LOST) in find(value, "choices[*].logprobs.content[*].bytes")
 
 
-def note_of_refusal(events: list[Any]) -> str:
+def _on_refusal(events: list[Any]) -> str:
     """Return a sentence if the server marks the text as a refusal; "" if it does not."""
     for event in events[:MOST_LOOKED_AT]:
         value = value_of(event)
@@ -130,16 +143,98 @@ def note_of_refusal(events: list[Any]) -> str:
     return ""
 
 
+def _on_filter(events: list[Any]) -> str:
+    """Return a sentence on the filters of Azure OpenAI that an answer met; "" if it met none."""
+    for event in events[-LAST_EVENTS:]:
+        for results in find(value_of(event), "choices[*].content_filter_results"):
+            named = results if isinstance(results, dict) else {}
+            met = [
+                name
+                for name in sorted(named)
+                if isinstance(named[name], dict) and named[name].get("filtered") is True
+            ]
+            if met:
+                return f"The filter that it met: {listed(met)}."
+    return ""
+
+
+def note_of_size(size: Any, text: str) -> str:
+    """Return what follows from the number of bytes that Chrome counted on the network of a body
+    whose text is broken or misread; "" if the text is whole, or if nothing follows.
+
+    >>> note_of_size(5, "a \ufffd")
+    'Chrome counted 5 bytes (`content.size`), as many as this text has in UTF-8: it came so to \
+the browser.'
+    """
+    lost, runs = text.count(LOST.decode()), find_misread(text)
+    if type(size) is not int or not (lost or runs) or any("\ud800" <= c <= "\udfff" for c in text):
+        return ""
+    count = len(text.encode())
+    right = sum([len(text[one.begin : one.end].encode()) - len(one.right.encode()) for one in runs])
+    said = f"Chrome counted {size} bytes (`content.size`), "
+    if size == count:
+        return said + "as many as this text has in UTF-8: it came so to the browser."
+    if not lost and size == count - right:
+        return said + (
+            "as many as the right text has: they were right, and what read them took them for "
+            "another encoding."
+        )
+    # A \ufffd has three bytes in UTF-8, and stands for one to three.
+    if not runs and count - 2 * lost <= size < count:
+        return said + (
+            f"and this text has {count} in UTF-8: at least one � stands for bytes that were not "
+            "UTF-8 when they came, so the model did not write it."
+        )
+    return ""
+
+
+def _on_done(events: list[Any], server: Any) -> str:
+    """Return a sentence if an answer of the chat API ended without its reason; "" otherwise."""
+    if server.finish or server.error:
+        return ""
+    values = [value_of(event) for event in events[-LAST_EVENTS:]]
+    choices = [one for value in values for one in find(value, "choices[*]")]
+    if not any(isinstance(one, dict) and "finish_reason" in one for one in choices):
+        return ""
+    return "It ended with [DONE], and no event here says why (`finish_reason`)."
+
+
+def usage_of(events: list[Any], server: Any) -> str:
+    """Return how many tokens the server says that it has read and made; "" if it does not say."""
+    values = [value_of(event) for event in events[:1] + events[-LAST_EVENTS:]]
+
+    def last(path: str) -> int:
+        found = [find(value, path) for value in values]
+        numbers = [one[0] for one in found if one and type(one[0]) is int]
+        return numbers[-1] if numbers else 0
+
+    read, thought = last(TOKENS_IN), last(REASONING)
+    said = [f"{read} tokens in"] if read > 0 else []
+    if server.total and (not server.repeats or find(values[-1], TOTAL_OF_SGLANG)):
+        said.append(f"{server.total} {'' if said else 'tokens '}out")
+    if thought > 0:
+        said.append(f"{thought} of reasoning")
+    return ", ".join(said)
+
+
 def notes_on(
-    problems: list[Any], chunks: list[Any], server: Any, lines: dict[str, list[int]]
+    events: list[Any],
+    problems: list[Any],
+    chunks: list[Any],
+    server: Any,
+    lines: dict[str, list[int]],
+    done: bool,
 ) -> str:
-    """Return the notes on a stream. `lines` has those of events whose text so far ends inside a
-    character ("unfinished"), of a U+FFFD whose bytes are given ("written"), and of further answers
-    ("other").
+    """Return the notes on a stream, which [DONE] ended if `done`. `lines` has those of events whose
+    text so far ends inside a character ("unfinished"), of a U+FFFD whose bytes are given
+    ("written"), and of further answers ("other").
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
-    said = [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
+    said = [_on_refusal(events), _on_filter(events)]
+    if done and not lines["other"] and not missing(problems):
+        said.append(_on_done(events, server))
+    said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
     reasons = (LENGTH, MIXED, CHARSET, PAGER)
     said += [one.reason for one in problems if one.reason.startswith(reasons)]
     said += [ENCODED] if any(one.reason == ENCODED for one in problems) else []
@@ -168,7 +263,7 @@ def notes_on(
         finish = "" if lines["other"] else server.finish
         end = f", and the answer ended with “{finish}”" if finish else ""
         said.append(f"{NOT_WHOLE}{end}.")
-    return " ".join(said)
+    return " ".join([one for one in said if one])
 
 
 def _on_control_tokens(said: bytes) -> str:

@@ -25,7 +25,14 @@ from .log import (
     Joined,
     Problem,
 )
-from .notes import CHARSET, LENGTH, checked_text, has_bytes_of_lost, note_of_refusal, notes_on
+from .notes import (
+    CHARSET,
+    LENGTH,
+    checked_text,
+    has_bytes_of_lost,
+    notes_on,
+    usage_of,
+)
 from .order import order_of, value_in, value_of
 from .parse import Halves
 from .sentence import missing
@@ -100,15 +107,8 @@ Chunk = NamedTuple(
 )
 
 PRINTED = "values that Python printed"
-# Where servers write how many tokens they have read; in one of the first or last events.
-TOKENS_IN = (
-    "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
-    "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
-    "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
-)
-LAST_EVENTS = 4
-TOTAL_OF_SGLANG = "meta_info.completion_tokens"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
+NO_TEXT = "the answer in this has no text, ids or bytes"
 NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
     "curl --trace-ascii writes a dot for each byte beyond ASCII, so what broke cannot be seen: "
@@ -147,14 +147,14 @@ def of_events(
     parted: list[tuple[int, str]] = []
     lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
-    notes = f"{note_of_refusal(events)} {notes_on(problems, chunks, server, lines)}".strip()
     others = lines["other"]
     done = any(one.reason == DONE and one.line >= max(others + [0]) for one in problems)
+    notes = notes_on(events, problems, chunks, server, lines, done)
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     again = {one.line for one in problems if one.reason == AGAIN}
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
-        raise CaptureError(NO_STREAM + _why_none(server, events, problems))
+        raise CaptureError(_why_none(server, events, problems))
     chunks, more = checked_text(_without_names(chunks))
     end = {"type": "finished", "reason": server.finish} if server.finish else None
     if server.error:
@@ -162,7 +162,7 @@ def of_events(
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
-    usage = "" if others else _usage(events, server)
+    usage = "" if others else usage_of(events, server)
     if usage:
         source["usage"] = usage
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
@@ -210,17 +210,6 @@ def _times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
     return None, {"steps": coarse} if coarse else {}
 
 
-def _usage(events: list[Any], server: Server) -> str:
-    """Return how many tokens the server says that it has read and made; "" if it does not say."""
-    values = [value_of(event) for event in events[:1] + events[-LAST_EVENTS:]]
-    found = [find(value, TOKENS_IN) for value in values]
-    numbers = [one[0] for one in found if one and type(one[0]) is int]
-    said = [f"{numbers[-1]} tokens in"] if numbers and numbers[-1] > 0 else []
-    if server.total and (not server.repeats or find(values[-1], TOTAL_OF_SGLANG)):
-        said.append(f"{server.total} {'' if said else 'tokens '}out")
-    return ", ".join(said)
-
-
 def _created_advances(events: list[Any]) -> bool:
     """Return whether events say in which second each of them was made, not only the first."""
     stamps: list[int] = []
@@ -249,9 +238,11 @@ def _without_names(chunks: list[Any]) -> list[Any]:
 def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
     """Return why a file has no stream."""
     if server.error:
-        return " The server said: " + str(server.error)
+        return f"{NO_TEXT}. The server said: {server.error}"
     if server.finish:
-        return f" The answer is empty: it ended with “{server.finish}”."
+        usage = usage_of(events, server)
+        counts = f" The server counts: {usage}." if usage else ""
+        return f"{NO_TEXT}: it ended with “{server.finish}”.{counts}"
     flat: list[Any] = []
     for event in events:
         texts = event.value if isinstance(event.value, Texts) else None
@@ -260,15 +251,16 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
                 flat.append(value.whole() if isinstance(value, Same) else value)
     kind = kind_of_value(flat[0]) if flat else ""
     if kind:
-        return f" It is {kind}."
+        return f"{NO_STREAM} It is {kind}."
     keys = keys_of(flat)
     if not keys:
-        return "" if not problems else f" Line {problems[0].line}: {problems[0].reason}."
+        first = f" Line {problems[0].line}: {problems[0].reason}." if problems else ""
+        return NO_STREAM + first
     shown = ", ".join([f"`{key[:40]}`" for key in keys[:MOST_KEYS]])
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
     path = text_path(flat)
     where = f" Text may be in `{path}`." if path else ""
-    return f" Its events have {shown}{more}.{where}"
+    return f"{NO_STREAM} Its events have {shown}{more}.{where}"
 
 
 def _chunks_of_events(

@@ -318,6 +318,9 @@ def test_lines_of_a_part_of_a_file_are_called_so(form, what):
          "2 tokens out"),
         ([delta("né"), {**finish("stop"), "x_groq": {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}}],
          "3 tokens in, 4 out"),
+        ([delta("né"), {**finish("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 9,
+           "completion_tokens_details": {"reasoning_tokens": 7}}}],
+         "3 tokens in, 9 out, 7 of reasoning"),
         ([delta("né"), finish("stop")], None),
         # Each answer has its own count.
         ([delta("né"), finish("stop"), delta("b"), {"choices": [], "usage": {"completion_tokens": 2}}],
@@ -442,3 +445,59 @@ def test_lines_that_a_console_broke_at_a_bracket_are_not_those_of_a_pager():
 def test_a_page_in_place_of_a_stream_is_not_called_cut():
     with pytest.raises(CaptureError, match="HTML"):
         read("<html>\n<body>\n")
+
+
+def test_an_end_without_a_reason_is_noted_where_events_have_a_field_for_it():
+    def said(*events: Any) -> str:
+        return str(read(sse(*events))["notes"])
+
+    open_ = {"choices": [{"delta": {"content": "né"}, "finish_reason": None}]}
+    noted = "It ended with [DONE], and no event here says why (`finish_reason`)."
+    assert (said(open_, open_), said(open_, finish("stop")), said(delta("né"))) == (noted, "", "")
+    # The event that says why may be the one that cannot be read.
+    damaged = '{"choices":[{"delta":{},"finish_reason":"st'
+    assert noted not in said(open_, damaged)
+    assert noted not in said(open_, finish("stop"), open_)
+
+
+def test_the_filter_that_ended_an_answer_is_named():
+    results = {"hate": {"filtered": False}, "violence": {"filtered": True, "severity": "high"}}
+    met = {"finish_reason": "content_filter", "content_filter_results": results}
+    notes = read(sse(delta("né"), {"choices": [{"delta": {}, **met}]}))["notes"]
+    assert notes.startswith("The filter that it met: violence. The answer was stopped by a filter")
+
+
+def test_an_answer_without_text_is_called_so_with_its_counts():
+    with pytest.raises(CaptureError) as caught:
+        read(sse({**finish("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 1}}))
+    assert str(caught.value).endswith(
+        "has no text, ids or bytes: it ended with “stop”. The server counts: 3 tokens in, 1 out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "said"),
+    [
+        ("Größe — Ärger", None, ""),
+        ("Gr�ße", "all", "as many as this text has in UTF-8: it came so to the browser."),
+        ("Gr�ße", -2, "at least one � stands for bytes that were not UTF-8 when they came"),
+        ("Gr�ße", -3, ""),
+        ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "right", "as many as the right text has"),
+        ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "all", "it came so to the browser."),
+    ],
+)
+def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said):
+    body = sse(delta(text), finish("stop"))
+    whole = len(body.encode())
+    sizes = {None: whole, "all": whole, "right": len(body)}
+    count = sizes[size] if size in sizes else whole + size
+    content = {"size": count, "mimeType": "text/event-stream", "text": body}
+
+    def notes(name: str, **more: Any) -> str:
+        entry = {"response": {"content": {**content, **more}}}
+        log = {"creator": {"name": name}, "entries": [entry]}
+        return str(read(json.dumps({"log": log}, ensure_ascii=False))["notes"])
+
+    assert said in notes("WebInspector") and bool(said) == bool(notes("WebInspector"))
+    # Other tools count characters, or the text that they have decoded.
+    assert notes("a tool") == ""
