@@ -6,6 +6,8 @@ what a fresh Python has really loaded afterwards.
 """
 
 import ast
+import contextlib
+import importlib
 import re
 import subprocess
 import sys
@@ -103,8 +105,10 @@ def test_what_runs_in_micropython_imports_what_it_has(path):
     assert foreign(path) <= MICROPYTHON
 
 
-def beyond_micropython(tree):
-    """Yield (line, what) for each construct that MicroPython does not have or does differently."""
+def beyond_micropython(tree, names):
+    """Yield (line, what) for each construct that MicroPython does not have or does differently.
+    `names` are the module's globals.
+    """
     annotations = set()
     for node in ast.walk(tree):
         for field in ("annotation", "returns"):
@@ -139,11 +143,23 @@ def beyond_micropython(tree):
                 node.lineno,
                 ".decode with an error policy: there it knows none (codecs.utf_8_decode does)",
             )
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("strip", "lstrip", "rstrip")
+            and node.args
+        ):
+            with contextlib.suppress(NameError):  # of a parameter nothing is known
+                letters = eval(ast.unparse(node.args[0]), dict(names))
+                if isinstance(letters, str) and not letters.isascii():
+                    yield node.lineno, f".{node.func.attr} of {letters!r}: there it takes bytes away"
 
 
 @pytest.mark.parametrize("path", layout.files("MicroPython") + ON_DEMAND, ids=name)
 def test_what_runs_in_micropython_uses_nothing_that_it_lacks(path):
-    assert list(beyond_micropython(ast.parse(path.read_text(encoding="utf-8")))) == []
+    dotted = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    names = vars(importlib.import_module(dotted.removesuffix(".__init__")))
+    assert list(beyond_micropython(ast.parse(path.read_text(encoding="utf-8")), names)) == []
 
 
 def test_importing_detok_loads_no_io_no_threads_and_no_package():

@@ -71,7 +71,7 @@ def write_capture(
 def read_capture(text: str) -> Capture:
     """Return (header, records) of a capture. Raises CaptureError, naming the line."""
     check_size(text)
-    lines = text.lstrip("\ufeff").split("\n")
+    lines = (text[1:] if text[:1] == "\ufeff" else text).split("\n")
     header = parse_json(lines[0], 1)
     if not isinstance(header, dict) or "detok" not in header:
         raise CaptureError(

@@ -274,7 +274,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     finish = None if finish == "null" else finish  # KoboldCpp writes it as a string
     if "repeats" in row:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
-        text = text if finish else text.rstrip("\ufffd")
+        text = text if finish else without_last(text, "\ufffd")
         new = "" if sent is None else _new_text(text, sent)
         so_far = text if len(new) < len(text) else (sent or "") + new
         text = new
@@ -301,6 +301,20 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         so_far,
         _text(event, row.get("all")),
     )
+
+
+def without_last(text: str, letter: str) -> str:
+    """Return a text without the letters at its end that are `letter`.
+
+    `rstrip` takes single bytes away in MicroPython.
+
+    >>> without_last("п\ufffd\ufffd", "\ufffd")
+    'п'
+    """
+    parts = text.split(letter)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return letter.join(parts)
 
 
 def _text(event: Any, path: "str | None") -> str:

@@ -8,6 +8,7 @@ decide, the verdict is "unknown". A token that ends inside a character is not a 
 from typing import Any, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup
+from .event_shapes import without_last
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
 from .rows import came, count_of, numbered, shown, texts_of
@@ -170,7 +171,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         seam = (at > 0 and text[:1] == BAD == came(told[at - 1][1])[-1:]) or (
             at + 1 < len(told) and text[-1:] == BAD == came(told[at + 1][1])[:1]
         )
-        last = at + 1 == len(told) and BAD not in text.rstrip(BAD) and not seam
+        last = at + 1 == len(told) and BAD not in without_last(text, BAD) and not seam
         if last and text[-1:] == BAD and (found.end or {}).get("reason") in LENGTHS:
             rule = "cut-text"
         elif broken == REPEATED or (

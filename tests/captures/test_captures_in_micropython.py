@@ -12,7 +12,7 @@ import pytest
 from page_rig import fill
 from server_vectors import VECTORS, body_of
 from test_alike import single_rows
-from test_verdict import CASES
+from test_verdict import CASES, sse
 from test_wrapped import BODY, WRAPPED, cassette
 
 from detok_py.captures import page
@@ -45,6 +45,8 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     others = {**WRAPPED, **CASES}
     for style in (None, "'", '"', "|", ">"):
         others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
+    so_far = [{"text": text, "meta_info": {"finish_reason": None}} for text in ("Сп", "Сп�", "Спас")]
+    others["text that ends with the last byte of a �"] = (sse(*so_far),)
     for name, (data, *_) in others.items():
         (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
     good = [*SAMPLES, *[tmp_path / vector["name"] for vector in texts]]
