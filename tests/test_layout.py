@@ -152,7 +152,10 @@ def beyond_micropython(tree, names):
             with contextlib.suppress(NameError):  # of a parameter nothing is known
                 letters = eval(ast.unparse(node.args[0]), dict(names))
                 if isinstance(letters, str) and not letters.isascii():
-                    yield node.lineno, f".{node.func.attr} of {letters!r}: there it takes bytes away"
+                    yield (
+                        node.lineno,
+                        f".{node.func.attr} of {letters!r}: there it takes bytes away",
+                    )
 
 
 @pytest.mark.parametrize("path", layout.files("MicroPython") + ON_DEMAND, ids=name)

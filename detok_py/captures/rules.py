@@ -16,6 +16,14 @@ RULES = {
         "engine",
         "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next. A model that writes � itself, which is rare, looks the same.",
     ),
+    "seam-known": (
+        "engine",
+        "The engine decoded each token by itself: the pieces of one character are � at the end of one event and at the beginning of the next. The text that the server sent whole at the end has the character.",
+    ),
+    "known": (
+        "unknown",
+        "The text has a �, and the text that the server sent whole at the end has a character there: the engine broke it, a proxy, or what recorded it.",
+    ),
     "inside": (
         "proxy",
         "A proxy, or what recorded it, decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",

@@ -69,6 +69,7 @@ class Server:
         self._sent = ""
         self._channel = CONTENT
         self._said_content = False
+        self._said_since = False  # whether there was text since the last whole one
         self._certain = False
         self._left_out: list[Any] = []
 
@@ -103,7 +104,10 @@ class Server:
         self._sent = said.so_far or self._sent
         self.over = self.over or said.over
         self.has_end = self.has_end or not said.api.startswith(NO_END)
-        self.all += said.all
+        # TGI may send it again with the token that ends the answer.
+        again = said.all == self.all and not self._said_since and not said.text
+        self.all += "" if again else said.all
+        self._said_since = not said.all and (self._said_since or said.text != "")
         calls = "".join([self._calls.feed(call) for call in said.calls])
         # Without pieces, the answer was not streamed.
         text = said.text if said.text or self._said_content else said.all
@@ -139,6 +143,7 @@ class Server:
             return False
         self._channel = kind.channel
         self._said_content = self._said_content or kind.channel == CONTENT
+        self._said_since = self._said_since or kind.channel == CONTENT
         return True
 
     def _channel_of(self, event: Any) -> str:

@@ -171,6 +171,8 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         seam = (at > 0 and text[:1] == BAD == came(told[at - 1][1])[-1:]) or (
             at + 1 < len(told) and text[-1:] == BAD == came(told[at + 1][1])[:1]
         )
+        got, right = rights.get(n, ("", ""))
+        known = right != "" and BAD not in right
         last = at + 1 == len(told) and BAD not in without_last(text, BAD) and not seam
         if last and text[-1:] == BAD and (found.end or {}).get("reason") in LENGTHS:
             rule = "cut-text"
@@ -185,15 +187,16 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         elif broken == INVALID:
             rule = "raw-seam" if seam else "raw" if plain else "raw-all"
         elif seam:
-            rule = "seam-of-messages" if messages else "seam"
+            rule = "seam-known" if known else "seam-of-messages" if messages else "seam"
         elif broken == ESCAPED and plain:
             rule = "escaped"
         elif BAD + BAD in text and broken != ESCAPED:
             rule = "inside" if single or len(row[6]) == 1 else "beside"
         else:
             rule = "maybe"
-        got, right = rights.get(n, (text, ""))
-        add(rule, Place(n, got, right, 0, 0))
+        if known and rule in ("maybe", "beside"):
+            rule = "known"
+        add(rule, Place(n, got or text, right if got else "", 0, 0))
 
 
 def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
@@ -282,7 +285,8 @@ def _judge_against_whole(
     found: Any, rows: list[Any], chunks: list[int], add: Any
 ) -> dict[int, Any]:
     """Compare the pieces with the text that the server sent whole at the end. Return what the
-    U+FFFD of rows stand for: {row: (as it came, right)}.
+    U+FFFD of rows stand for: {row: (as it came, right)}. Of a place in several rows, the first one
+    has what came; for the others that is "".
     """
     whole = found.facts.all.lstrip()
     if not (whole or found.facts.numbers or found.facts.parted):
@@ -298,6 +302,8 @@ def _judge_against_whole(
     for one in differences(pieces, whole) if whole else []:
         row = first.get(one.piece, 0)
         if one.kind == "bad":
+            for piece in range(one.last, one.piece, -1):
+                rights[first.get(piece, row)] = ("", one.right)
             rights[row] = (one.got, one.right)
         # Servers take a stop string away from the end of the whole text.
         elif one.right.strip() or (one.got.strip() and one.at < len(whole)):

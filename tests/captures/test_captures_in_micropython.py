@@ -45,7 +45,9 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     others = {**WRAPPED, **CASES}
     for style in (None, "'", '"', "|", ">"):
         others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
-    so_far = [{"text": text, "meta_info": {"finish_reason": None}} for text in ("Сп", "Сп�", "Спас")]
+    so_far = [
+        {"text": text, "meta_info": {"finish_reason": None}} for text in ("Сп", "Сп�", "Спас")
+    ]
     others["text that ends with the last byte of a �"] = (sse(*so_far),)
     for name, (data, *_) in others.items():
         (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
