@@ -18,6 +18,7 @@ from .fold import Folded
 from .joined import Ahead, is_whole, opens
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
+from .lost import NULS, width_of_cut, without_nuls
 from .parse import parse_json
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
@@ -124,7 +125,7 @@ def read_log(
     logged |= _read_lines(lines[begin:], begin + out, stamps, events, problems)
     problems.sort(key=lambda problem: problem.line)
     problems = without_lines_of_log(problems) if logged else problems
-    return events, problems if folded is not None else _named_wrapped(lines, problems)
+    return events, problems if folded is not None else _named_cuts(lines, problems)
 
 
 def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list[bytes]:
@@ -138,6 +139,8 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     if n:
         before = folded.lines_before(n - 1) if folded is not None else 0
         problems.append(Problem(n + before, DONE))
+    if b"\0\0" in data:
+        lines = _without_nuls(lines, folded, problems)
     if MARK in data:
         lines = _without_marks(lines, folded, problems)
     if b">\n" in data or b">\r" in data:
@@ -148,6 +151,17 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
         _find_repeated(lines, problems)
         lines = _without_others(lines, problems)
     return lines
+
+
+def _without_nuls(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
+    """Return lines without NUL bytes; add where they were."""
+    out, found = without_nuls(lines)
+    for n, count, before in found:
+        line = n + (folded.lines_before(n - 1) if folded is not None else 0)
+        problems.append(Problem(line, f"{count}{NULS}"))
+        if before:
+            problems.append(Problem(line, f"{DAMAGED} JSON {BREAKS_OFF}: " + shown(before[-60:])))
+    return out
 
 
 def _without_cuts(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
@@ -200,10 +214,13 @@ def read_pieces(
     return events, problems
 
 
-def _named_wrapped(lines: list[bytes], problems: list[Any]) -> list[Any]:
-    """Return the problems, where joined lines are called wrapped if a console broke them all: two
-    or more lines go on in the next, and none is wider than these.
+def _named_cuts(lines: list[bytes], problems: list[Any]) -> list[Any]:
+    """Return the problems, with the width at which a log cut lines. Joined lines are called wrapped
+    if a console broke them all: two or more lines go on in the next, and none is wider than these.
     """
+    cut = [one.line for one in problems if one.reason.startswith(f"{DAMAGED} JSON {BREAKS_OFF}")]
+    said = width_of_cut(lines, cut)
+    problems += [Problem(0, said)] if said else []
     joined = [one for one in problems if isinstance(one, Joined)]
     ends = [
         _width(lines[n]) for one in joined for n in range(one.line - 1, one.line - 1 + one.more)
@@ -434,7 +451,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in between]
                 if line[at:].startswith(b"data:") and not between:
                     problems.append(Joined(first, JOINED, used - first))
-        if found and whole:
+        in_log = line[:at].strip() not in (b"", b"data:") and opens(event)
+        if found and (whole or in_log):
             # Logs have no empty lines between events.
             found.append((b"", first, first, b""))
         found.append((event, first, number, line[:at]))

@@ -7,6 +7,7 @@ sentences. Held: nothing.
 from typing import Any
 
 from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE, PAGER
+from .lost import NULS, WIDTH
 from .rules import LESS
 from .servers import LEFT_OUT
 
@@ -53,7 +54,9 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
     elif facts.no_end:
         stops = STOPS.format("The last answer" if facts.others else "It")
-        first.insert(0, stops + ("" if facts.missing.startswith("In line") else CUT))
+        first.insert(
+            0, stops + ("" if facts.missing.startswith("In line") or NULS in facts.missing else CUT)
+        )
     elif end:
         first.append(_on_end(str(end.get("reason")), verdicts, facts))
     if facts.others:
@@ -133,6 +136,13 @@ def missing(problems: list[Any]) -> str:
             said.append(f"In line {one.line}, {page}, comes in place of the rest{proxy}.")
         elif one.reason.startswith(CURL):
             said.append(f"In line {one.line}, curl says: “{one.reason[len(NO_EVENT) :]}”.")
+    nuls = [one for one in problems if one.reason.endswith(NULS)]
+    if nuls:
+        count = sum([int(one.reason.split(" ")[0]) for one in nuls])
+        lines = listed([f"line {one.line}" for one in nuls])
+        said.append(
+            f"{count}{NULS}, which is missing ({lines}): a crash or a full disk leaves a file so."
+        )
     damaged = [one for one in problems if one.reason.startswith(DAMAGED)]
     if damaged:
         lines = [
@@ -143,4 +153,5 @@ def missing(problems: list[Any]) -> str:
         events = f"{len(damaged)} events break" if many else "1 event breaks"
         text = "their texts are" if many else "its text is"
         said.append(f"{events} off or cannot be read ({listed(lines)}): {text} missing.")
+        said += [one.reason for one in problems if one.reason.startswith(WIDTH)]
     return " ".join(said)

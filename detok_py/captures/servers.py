@@ -42,6 +42,9 @@ CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 LEFT_OUT = " is left out: only choice 0 is read"
 
 
+NEW, OLD = "new", "old"
+
+
 class Server:
     """Reads the events of one stream. `path` is where the text of events of unknown shape is.
 
@@ -68,8 +71,8 @@ class Server:
         self._calls = Calls()
         self._sent = ""
         self._channel = CONTENT
-        self._said_content = False
-        self._said_since = False  # whether there was text since the last whole one
+        # "" before the first text; NEW if there was some since the last whole text, OLD if not.
+        self._pieces = ""
         self._certain = False
         self._left_out: list[Any] = []
 
@@ -105,12 +108,11 @@ class Server:
         self.over = self.over or said.over
         self.has_end = self.has_end or not said.api.startswith(NO_END)
         # TGI may send it again with the token that ends the answer.
-        again = said.all == self.all and not self._said_since and not said.text
+        again = said.all == self.all and self._pieces == OLD and not said.text
         self.all += "" if again else said.all
-        self._said_since = not said.all and (self._said_since or said.text != "")
         calls = "".join([self._calls.feed(call) for call in said.calls])
         # Without pieces, the answer was not streamed.
-        text = said.text if said.text or self._said_content else said.all
+        text = said.text if said.text or self._pieces else said.all
         texts = ((REASONING, said.reasoning), (CONTENT, text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]
         tokens = said.tokens
@@ -123,7 +125,9 @@ class Server:
             parts = [Part(channel, text, tokens)]
         if parts:
             self._channel = parts[-1].channel
-            self._said_content = self._said_content or text != ""
+            self._pieces = NEW if text else self._pieces
+        if said.all and self._pieces:
+            self._pieces = OLD
         return parts or None
 
     def read_same(self, same: Any) -> Any:
@@ -142,8 +146,7 @@ class Server:
         if not kind.channel:
             return False
         self._channel = kind.channel
-        self._said_content = self._said_content or kind.channel == CONTENT
-        self._said_since = self._said_since or kind.channel == CONTENT
+        self._pieces = NEW if kind.channel == CONTENT else self._pieces
         return True
 
     def _channel_of(self, event: Any) -> str:

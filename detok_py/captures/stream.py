@@ -25,6 +25,7 @@ from .log import (
     Joined,
     Problem,
 )
+from .lost import WIDTH
 from .notes import (
     CHARSET,
     LENGTH,
@@ -254,8 +255,8 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
         return f"{NO_STREAM} It is {kind}."
     keys = keys_of(flat)
     if not keys:
-        first = f" Line {problems[0].line}: {problems[0].reason}." if problems else ""
-        return NO_STREAM + first
+        first = f"Line {problems[0].line}: {problems[0].reason}." if problems else ""
+        return " ".join([one for one in (NO_STREAM, missing(problems), first) if one])
     shown = ", ".join([f"`{key[:40]}`" for key in keys[:MOST_KEYS]])
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
     path = text_path(flat)
@@ -439,7 +440,7 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
 
 def with_problems(found: Any, more: list[Any]) -> Any:
     """Return an import with more problems."""
-    told = found.problems + more
+    told = [one for one in found.problems + more if not one.reason.startswith(WIDTH)]
     left_out = found.left_out + max(0, len(told) - MAX_PROBLEMS)
     header, chunks, seconds, end, _, _, facts = found
     return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out, facts)
