@@ -90,6 +90,20 @@ def is_markup(text: str) -> bool:
     return text[:1] + text[-1:] in ("<>", "[]", "<\uff5c", "\uff5c>")
 
 
+def look_alike(one: str, other: str) -> bool:
+    """Return whether two texts differ in no more than marks that are characters of their own, as in
+    Unicode's NFC and NFD.
+
+    >>> look_alike("Zoe\u0308", "Zo\xeb"), look_alike("Zoe", "Zo\xeb")
+    (True, False)
+    """
+    bare = [[c for c in text if not "\u0300" <= c < "\u0370"] for text in (one, other)]
+    same = len(bare[0]) == len(bare[1]) and all(
+        a == b or (min(a, b) <= "\x7f" < max(a, b)) for a, b in zip(*bare)
+    )
+    return same and len(one) + len(other) > 2 * len(bare[0])
+
+
 def first_rows(chunks: list[int]) -> dict[int, int]:
     """Return the number of the first row of each chunk."""
     first: dict[int, int] = {}

@@ -6,13 +6,16 @@ as in `Facts` (stream.py).
 """
 
 import json
-from typing import Any
+from typing import Any, Iterator
 
 from .alike import Same, Texts
 from .compare import contents
+from .parse import parse_json
+from .times import stamp_of
 
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_COUNTS = 8
+LEAST_PADDING = 6
 LEAST_PAIRS = 3
 MOST_QUOTED = 300
 MOST_MISSING = 1000  # numbers that are looked for behind a gap
@@ -20,8 +23,9 @@ MOST_MISSING = 1000  # numbers that are looked for behind a gap
 
 def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]], dict[str, str]]:
     """Return the `numbers` and `told` of `Facts`."""
-    numbers = _numbered_wrong(events) or _counted_twice(events) or _stamped_twice(events)
-    numbers = numbers or _doubled(events, chunks)
+    numbers = _numbered_wrong(events) or _counted_twice(events)
+    numbers = numbers or _stamped_twice(events, chunks) or _stamped_back(events)
+    numbers = numbers or _doubled(events, chunks) or _padded_twice(events)
     first = value_of(events[0]) if events else None
     number = first.get("sequence_number") if isinstance(first, dict) else None
     late = {"part": f" Its first event has the number {number}."}
@@ -111,30 +115,87 @@ def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
     return out
 
 
-def _stamped_twice(events: list[Any]) -> list[tuple[int, str]]:
+def _numbered(events: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield (number of an event, its value); of many that were read together, the first's."""
+    n = 1
+    for event in events:
+        yield n, event.value
+        n += len(event.value.texts) if isinstance(event.value, Texts) else 1
+
+
+def _stamped_twice(events: list[Any], chunks: list[Any]) -> list[tuple[int, str]]:
     """Return (number, "again") of each event that is an earlier one again, behind later ones: its
-    `created_at` is the same, and finer than a millisecond.
+    `created_at` is the same, and finer than a millisecond. Right behind it, it counts if the server
+    says that it made fewer tokens than there are events with text.
     """
     seen: dict[str, list[Any]] = {}
     known: dict[str, set[str]] = {}  # as JSON, of the stamps that came back
     last = ""
+    end = value_of(events[-1]) if events else None
+    total = end.get("eval_count") if isinstance(end, dict) else None
+    too_many = type(total) is int and total < len(chunks)
     out = []
-    for n, event in enumerate(events, 1):
-        given = event.value.get("created_at") if isinstance(event.value, dict) else None
+    for n, value in _numbered(events):
+        if isinstance(value, Same) and "created_at" in value.shape.value:
+            value = value.whole()
+        given = value.get("created_at") if isinstance(value, dict) else None
         stamp = given if isinstance(given, str) else ""
         fraction = stamp.partition(".")[2]
         if len(fraction) < 4 or not fraction[:4].isdigit():
             continue
-        if stamp in seen and (last != stamp or stamp in known):
+        if stamp in seen and (last != stamp or stamp in known or too_many):
             if stamp not in known:
-                known[stamp] = {json.dumps(value) for value in seen[stamp]}
-            said = json.dumps(event.value)
-            if last != stamp and said in known[stamp]:
+                known[stamp] = {json.dumps(one) for one in seen[stamp]}
+            said = json.dumps(value)
+            if (last != stamp or too_many) and said in known[stamp]:
                 out.append((n, "again"))
             known[stamp].add(said)
         else:
-            seen.setdefault(stamp, []).append(event.value)
+            seen.setdefault(stamp, []).append(value)
         last = stamp
+    return out
+
+
+def _stamped_back(events: list[Any]) -> list[tuple[int, str]]:
+    """Return (number, "order") of each event that was made before the one before it, and after
+    which they go on in order: a clock that was set back goes on from there.
+    """
+    made = []
+    for n, value in _numbered(events):
+        stamp = stamp_of(value, "created_at")
+        if stamp is not None:
+            made.append((n, stamp))
+    out = []
+    for at in range(1, len(made) - 1):
+        if made[at][1] < made[at - 1][1] < made[at + 1][1]:
+            out.append((made[at][0], "order"))
+    stamps = [stamp for _, stamp in made]
+    backs = len([1 for at in range(1, len(stamps)) if stamps[at] < stamps[at - 1]])
+    return out if backs == len(out) else []
+
+
+def _padded_twice(events: list[Any]) -> list[tuple[int, str]]:
+    """Return (number, "again") of each event that is the one before it again, with the same random
+    padding: OpenAI's `obfuscation`.
+    """
+    out = []
+    before: Any = None
+    n = 0
+    for event in events:
+        value = event.value
+        its = [value.line if isinstance(value, Same) else value]
+        if isinstance(value, Texts):
+            its = list(value.lines) or [None] * len(value.texts)
+        for one in its:
+            n += 1
+            if one == before and one is not None:
+                value = (
+                    parse_json(one[one.find(b"{") :].decode(), 0) if isinstance(one, bytes) else one
+                )
+                padding = value.get("obfuscation") if isinstance(value, dict) else None
+                if isinstance(padding, str) and len(padding) >= LEAST_PADDING:
+                    out.append((n, "again"))
+            before = one
     return out
 
 
@@ -243,8 +304,13 @@ def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
     counts: list[tuple[int, int]] = []
     number = 1
     for event in events:
-        usage = event.value.get("usage") if isinstance(event.value, dict) else None
+        value = value_of(event)
+        if isinstance(event.value, Same) and "tokens_predicted" in value:
+            value = event.value.whole()
+        value = value if isinstance(value, dict) and not isinstance(event.value, Texts) else {}
+        usage = value.get("usage")
         total = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        total = value.get("tokens_predicted") if total is None else total
         if type(total) is int:
             counts.append((number, total))
         number += len(event.value.texts) if isinstance(event.value, Texts) else 1

@@ -74,7 +74,7 @@ RULES = {
     ),
     "again": (
         "proxy",
-        "An event came again behind later ones, with the exact time at which it was made: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
+        "An event came again, with the exact time at which it was made, or with its random padding: from the server itself, from a proxy, or by what recorded it. The text here has it twice.",
     ),
     "doubled": (
         "proxy",
@@ -90,7 +90,7 @@ RULES = {
     ),
     "order": (
         "proxy",
-        "Events changed places after the server had numbered them, in the server itself, in a proxy, or in what recorded them.",
+        "Events changed places after the server had numbered or timed them, in the server itself, in a proxy, or in what recorded them.",
     ),
     "parted": (
         "engine",
@@ -125,6 +125,15 @@ RULES = {
         "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
     ),
     "misread": ("client", ""),
+    "misread-east": ("client", ""),
+    "asked": (
+        "unknown",
+        "There are “?” inside words, or in the place of words: so a program writes what its encoding lacks. The file does not prove it.",
+    ),
+    "forms": (
+        "unknown",
+        "The pieces look like the text that the server sent whole at the end, in other characters: letters and their marks are two here and one there, or the other way round (Unicode NFC and NFD).",
+    ),
     "model": (
         "nobody",
         "The model wrote bytes that are not UTF-8: its tokens are exact, and nothing changed them.",
@@ -159,8 +168,8 @@ RULES = {
 LESS = {
     "seam": "model",
     "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
-    "whole-token": "recorder", "misread": "reader",
+    "whole-token": "recorder", "misread": "reader", "misread-east": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
-    "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt",
+    "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
 }  # fmt: skip

@@ -139,9 +139,9 @@ def missing(problems: list[Any]) -> str:
     nuls = [one for one in problems if one.reason.endswith(NULS)]
     if nuls:
         count = sum([int(one.reason.split(" ")[0]) for one in nuls])
-        lines = listed([f"line {one.line}" for one in nuls])
+        where = listed([f"line {one.line}" for one in nuls])
         said.append(
-            f"{count}{NULS}, which is missing ({lines}): a crash or a full disk leaves a file so."
+            f"{count}{NULS}, which is missing ({where}): a crash or a full disk leaves a file so."
         )
     damaged = [one for one in problems if one.reason.startswith(DAMAGED)]
     if damaged:

@@ -7,10 +7,11 @@ decide, the verdict is "unknown". A token that ends inside a character is not a 
 
 from typing import Any, NamedTuple
 
-from .compare import contents, differences, first_rows, is_markup
+from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
 from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
+from .replaced import asked, read_as
 from .rows import came, count_of, numbered, shown, texts_of
 from .rules import LESS, RULES
 from .sentence import LENGTHS, listed
@@ -33,6 +34,8 @@ Place = NamedTuple(
 )
 
 MOST_PLACES = 200
+# What � in text mean that was not read as something else.
+OF_LOST = ("maybe", "beside", "inside", "seam", "seam-of-messages")
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
 # For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
 # without one.
@@ -68,12 +71,13 @@ def judge(
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
     misread = _judge_misread(rows, add)
-    if "maybe" in places and "misread" in places:
-        # What another encoding has no character for became a �.
-        lost = {place.row for place in places["misread"]}
-        places["maybe"] = [place for place in places["maybe"] if place.row not in lost]
-        if not places["maybe"]:
-            places.pop("maybe")
+    east = "" if misread else _judge_replaced(rows, add)
+    # What another encoding has no character for became a �.
+    lost = {place.row for place in places.get("misread", [])}
+    for of_lost in OF_LOST if east else ("maybe",):
+        left = [one for one in places.pop(of_lost, []) if not east and one.row not in lost]
+        if left:
+            places[of_lost] = left
     out = []
     for rule, where in places.items():
         who, said = RULES[rule]
@@ -82,6 +86,8 @@ def judge(
             said = CAUSES[misread] + "."
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
+        elif rule == "misread-east":
+            said = f"UTF-8 was read as {east}. The right text is not known here."
         elif rule in ("joined", "wrapped"):
             lines = listed([f"{first}–{last}" for first, last in found.facts.joined])
             of = f" of {found.facts.lines}" if found.facts.lines else ""
@@ -302,8 +308,8 @@ def _judge_against_whole(
     for one in differences(pieces, whole) if whole else []:
         row = first.get(one.piece, 0)
         if one.kind == "bad":
-            for piece in range(one.last, one.piece, -1):
-                rights[first.get(piece, row)] = ("", one.right)
+            for later in range(one.last, one.piece, -1):
+                rights[first.get(later, row)] = ("", one.right)
             rights[row] = (one.got, one.right)
         # Servers take a stop string away from the end of the whole text.
         elif one.right.strip() or (one.got.strip() and one.at < len(whole)):
@@ -314,6 +320,8 @@ def _judge_against_whole(
             rule = named if kind in numbers else rule
             if one.kind == "gone" and not one.at and "part" in found.facts.told:
                 rule = "part"
+            elif rule == "differs" and look_alike(one.got, one.right):
+                rule = "forms"
             late = _late_rows(found, rows) if rule == "order" else []
             if len(late) < 2:
                 add(rule, Place(row, one.got, one.right, 0, 0))
@@ -386,6 +394,31 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
             over -= size
             m += 1
     return runs[0].encoding if runs else ""
+
+
+def _judge_replaced(rows: list[Any], add: Any) -> str:
+    """Judge text that is UTF-8 read as a code page of East Asia, and “?” in the place of letters.
+    Return which code page, "" for none.
+    """
+    texts = texts_of(rows)
+    text = "".join(texts)
+    if is_about_lost(text):
+        return ""
+    east = read_as(text)
+    words = [] if east else asked(text)
+    begin = n = 0
+    for row, one in enumerate(texts):
+        end = begin + len(one)
+        while n < len(words) and words[n][1] <= begin:
+            n += 1
+        if (
+            max(one or " ") > "\x7f"
+            if east
+            else n < len(words) and words[n][0] < end and "?" in one
+        ):
+            add("misread-east" if east else "asked", Place(row, one, "", 0, 0))
+        begin = end
+    return east
 
 
 def _all_right(text: str, encoding: str) -> str:

@@ -68,6 +68,15 @@ def tgi(text: str, all_: "str | None" = None) -> Any:
     return {"token": {"id": 7, "text": text}, "generated_text": all_, "details": details}
 
 
+def counted(total: int) -> str:
+    """The last line of Ollama, with its count of tokens."""
+    return json.dumps({"response": "", "done": True, "eval_count": total}) + "\n"
+
+
+def padded(text: str, padding: str) -> Any:
+    return {**delta(text), "obfuscation": padding}
+
+
 def made(seconds: float, text: str) -> str:
     """A line of Ollama with the time at which it was made."""
     time = f"2026-11-26T07:00:0{seconds}Z"
@@ -144,6 +153,22 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "halves in two printed values": ("\n".join(repr(delta(text)) for text in ("né", "a\ud83d", "\ude86b")), [("engine", "parted", [("\\ud83d + \\ude86", "🚆")])]),
     "each event came twice": (sse(*[one for text in "abcd" for one in [delta(text)] * 2]), [("proxy", "doubled", [(letter, "") for letter in "abcd"])]),
     "texts that came twice, with one end": (sse(*[one for text in "abcd" for one in [delta(text)] * 2], finish("stop")), []),
+    "a time that goes back": (made(0.1001, "né") + made(0.1003, "b") + made(0.1002, "a") + made(0.1004, "c"), [("proxy", "order", [("a", "")])]),
+    "a clock that was set back": (made(0.2001, "né") + made(0.1002, "a") + made(0.1003, "b"), []),
+    "a time that came again at once": (made(0.1001, "ha") + 2 * made(0.1002, "ho") + counted(2), [("proxy", "again", [("ho", "")])]),
+    "a time for two tokens": (made(0.1001, "ha") + 2 * made(0.1002, "ho") + counted(3), []),
+    "a padding that came again": (sse(padded("a", "k1Qz81"), *[padded("né", "k2Qz81")] * 2), [("proxy", "again", [("né", "")])]),
+    "a short padding": (sse(padded("a", "k1"), *[padded("né", "k2")] * 2), []),
+    "marks of their own": (sse(response(1, "Cafe\u0301"), response(2, " zu"), whole(3, "Café zu")), [("unknown", "forms", [("Cafe\u0301", "Café")])]),
+    "letters that an encoding lacks": (sse(delta("Gr??e aus"), delta(" M?n"), delta("chen!")), [("unknown", "asked", [("Gr??e aus", ""), (" M?n", "")])]),
+    "words that an encoding lacks": (sse(delta("????"), delta("?????? 20")), [("unknown", "asked", [("????", ""), ("?????? 20", "")])]),
+    "questions": (sse(delta("Why?? A?B:C, x?.y ??? "), delta("https://a.example/?b=c?d")), []),
+    "one word of question marks": (sse(delta("Really ??? Yes?")), []),
+    "read as GBK": (sse(delta("浣犲ソ锛屼笘鐣�"), delta(" ok "), delta("銆傝繖鏄�")), [("client", "misread-east", [("浣犲ソ锛屼笘鐣�", ""), ("銆傝繖鏄�", "")])]),
+    "read as Shift_JIS": (sse(delta("縺薙ｓ縺ｫ"), delta("縺｡縺ｯ")), [("client", "misread-east", [("縺薙ｓ縺ｫ", ""), ("縺｡縺ｯ", "")])]),
+    "� read as GBK": (sse(delta("锟斤拷")), [("client", "misread-east", [("锟斤拷", "")])]),
+    "Chinese": (sse(delta("这是一枚芯片，涓涓细流。")), []),
+    "about mojibake": (sse(delta("“锟斤拷” 是乱码。")), []),
     "the second part of an answer": (sse(response(7, "cd"), response(8, "e"), whole(9, "abcde")), [("unknown", "part", [("", "ab")])]),
     "a piece came twice": (sse(response(0, "ab"), response(0, "ab"), response(0, "c"), whole(0, "abc")), [("unknown", "repeated", [("ab", "")])]),
     "pieces are others": (sse(response(0, "ab"), response(0, "xyz"), whole(0, "abcd")), [("unknown", "differs", [("xyz", "cd")])]),
