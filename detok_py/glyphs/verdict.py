@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import __version__
 from ..captures.mojibake import CAUSES as MISREAD
 from ..captures.mojibake import CONSOLE, LATIN, find_misread
+from ..captures.replaced import read_as
 from .held import held, taken_back, untimed
 from .markup import flashed
 from .truth import Difference, compare, latin1, letters
@@ -50,7 +51,8 @@ RULES = {
     ),
     "ufffd-title": Rule("serious", "U+FFFD is in the document's title"),
     "latin1-mojibake": Rule(
-        "critical", "UTF-8 bytes were read as Latin-1, windows-1252 or a console's code page"
+        "critical",
+        "UTF-8 bytes were read as Latin-1, windows-1252, or a code page of a console or of East Asia",
     ),
     "dropped-text": Rule(
         "critical", "characters that were sent are not on the page", needs="truth"
@@ -448,6 +450,10 @@ def _mojibake(text: str) -> Entries:
     sure = find_misread(text)
     # A single letter may be an example, or French.
     runs = [text[run.begin : run.end] for run in sure] or latin1(text)
+    east = "" if runs else read_as(text)
+    if east:
+        hint = f"UTF-8 was read as {east}. Decode the bytes as UTF-8."
+        yield entry("latin1-mojibake", target=[], text=text[:60], cause_hint=hint)
     if not runs:
         return
     encoding = sure[0].encoding if sure else LATIN

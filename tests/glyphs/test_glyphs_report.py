@@ -168,6 +168,8 @@ def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():
     assert ids(verdict(text="GrÃ¼Ã\x9fe aus KÃ¶ln, naÃ¯ve")["violations"]) == ["latin1-mojibake"]
     (console,) = verdict(text="na├»ve caf├⌐")["violations"]
     assert (console["id"], "console" in console["cause_hint"]) == ("latin1-mojibake", True)
+    (east,) = verdict(text="浣犲ソ锛屼笘鐣屻，銆鐨")["violations"]
+    assert (east["id"], "GBK" in east["cause_hint"]) == ("latin1-mojibake", True)
     (mac,) = verdict(text="na√Øve caf√©")["violations"]
     assert mac["cause_hint"].endswith("as old programs of macOS do. Decode the bytes as UTF-8.")
     assert ids(verdict(text="ein Ã© allein")["incomplete"]) == ["latin1-suspected"]
