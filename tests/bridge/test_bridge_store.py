@@ -311,12 +311,18 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
 async def test_a_store_that_has_just_been_started_takes_no_new_runs():
     with redis_server() as redis:
         async with replicas(1, redis, grace=60) as (bridges, _, engine):
-            session = ClientSession(max_attempts=1)
-            heard = await converse(
-                STREAM, ORIGIN, session, via=bridges[0].port, wait_factor=0, prompt="hi"
-            )
-    assert (heard.events[1].code, engine.generations) == (4503, 0)
-    assert "just been started" in heard.events[1].message
+            # A Redis that is slow to answer on a busy machine is refused with other words.
+            for _ in range(20):
+                session = ClientSession(max_attempts=1)
+                heard = await converse(
+                    STREAM, ORIGIN, session, via=bridges[0].port, wait_factor=0, prompt="hi"
+                )
+                refusal = heard.events[1]
+                assert refusal.code == 4503
+                if "cannot be reached" not in refusal.message:
+                    break
+            assert engine.generations == 0
+    assert "just been started" in refusal.message
 
 
 def test_an_address_that_is_none_is_one_sentence():
