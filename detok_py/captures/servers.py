@@ -233,6 +233,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
         ("text-generation-inference", "-sha-" in fingerprint or "-native" in fingerprint),
         ("vLLM", {"token_ids", "stop_reason"} & set(choice) or "prompt_token_ids" in event),
         ("Groq", "x_groq" in event),
+        ("Cerebras", "time_info" in event),
         ("DeepSeek", has_print and model.startswith("deepseek-")),
         ("xAI", has_print and model.startswith("grok-")),
         ("Azure OpenAI", "content_filter_results" in choice or "prompt_filter_results" in event),

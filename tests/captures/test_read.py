@@ -416,6 +416,14 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
         ({"model": "deepseek-r1"}, "OpenAI-compatible server"),
         ({"model": "grok-4-0709", "system_fingerprint": "fp_1"}, "xAI"),
         ({"model": "llama-3.3", "system_fingerprint": "fp_1", "x_groq": {"id": "r"}}, "Groq"),
+        (
+            {
+                "model": "llama3.1-8b",
+                "system_fingerprint": "fp_1",
+                "time_info": {"queue_time": 0.1},
+            },
+            "Cerebras",
+        ),
         ({"model": "x", "id": "gen-1", "provider": "DeepInfra"}, "OpenRouter"),
         ({"model": "mistral-small-latest", "p": "abc"}, "Mistral"),
         (
