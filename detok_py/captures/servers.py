@@ -226,10 +226,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
         ("TabbyAPI", {"prompt_tokens_per_sec", "completion_tokens_per_sec"} <= rates),
         ("TensorRT-LLM", "avg_decoded_tokens_per_iter" in choice),
         ("Ollama", fingerprint == "fp_ollama"),
-        (
-            "llama-server",
-            "timings" in event or (fingerprint[:1] == "b" and fingerprint[1:2].isdigit()),
-        ),
+        ("llama-server", "timings" in event or _is_of_llama(fingerprint)),
         ("text-generation-inference", "-sha-" in fingerprint or "-native" in fingerprint),
         ("vLLM", {"token_ids", "stop_reason"} & set(choice) or "prompt_token_ids" in event),
         ("Groq", "x_groq" in event),
@@ -246,6 +243,11 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)
+
+
+def _is_of_llama(fingerprint: str) -> bool:
+    """Return whether a fingerprint is the number of a build of llama.cpp: b6700-…."""
+    return fingerprint[:1] == "b" and fingerprint[1:2].isdigit()
 
 
 def _is_of_mlx(fingerprint: str) -> bool:
