@@ -7,7 +7,7 @@ extra `test` (Playwright, h11, websockets). The parts:
 - `watch` records what the page shows, with `watcher.js` in each frame; `calls` makes its calls to
   the browser, and `pictures` adds screenshots
 - `proxy` cuts the engine's streams: `recut` decides where, `http` and `messages` frame the pieces,
-  and `traffic` reads the text that was sent
+  `traffic` reads the text that was sent, and `reads` knows which cuts the page saw
 - `truth` compares what was sent with what is shown, `held` finds text that was shown late, and
   `markup` markup that was shown
 - `verdict` judges, and `report` writes the verdict

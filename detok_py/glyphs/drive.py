@@ -73,7 +73,7 @@ def summary(result: dict[str, Any]) -> str:
     lines = [
         report.sentence(result)
         if result["violations"]
-        else f"No broken glyph was shown on {result['url']}."
+        else report.clean(result, f" on {result['url']}") + "."
     ]
     lines += [
         f"  to be judged: {e['id']}: {e['description']}{report.how_late(e)}: {report.visible(str(e.get('text', '')))!r}"
@@ -160,6 +160,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     if "://" not in check.url:
         check = check._replace(url="http://" + check.url)
     require_proxy(check)
+    watch.traffic = check.traffic
     requests = Requests(page)
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)

@@ -260,6 +260,8 @@ class Connection:
             if low == b"location":
                 value = value.replace(b"//" + theirs, b"//" + own, 1)
             headers.append((name, value))
+        for key, number in self.traffic.headers(record) if record else ():
+            headers.append((key.encode(), number.encode()))
         await self.client.send(
             h11.Response(status_code=answer.status_code, headers=headers, reason=answer.reason)
         )

@@ -1,5 +1,5 @@
 """The chaos proxy: between a chat UI and its engine, it cuts streams at unusual places and changes
-nothing else.
+nothing else. It numbers a stream in a header, for reads.js.
 
 In: HTTP/1.1 from a browser, as its HTTP proxy, or from a UI, as its engine's address. Out: the same
 answers in other pieces, and their text: `sent_text`.

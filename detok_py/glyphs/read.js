@@ -1,7 +1,8 @@
 // Returns the findings of this document so far, as JSON. `outside` is true for a finding that is
 // not in `include` or is in `exclude`. `matched` says whether any element matches `include`.
 // `wrong` is a selector that is not valid CSS. `tails` has the last characters of each text that
-// changed, with the time; `more` says how many findings were not kept.
+// changed, with the time; `reads` has where the chunks ended that the page got of each stream;
+// `more` says how many findings were not kept.
 ([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher) return null;
@@ -24,5 +25,6 @@
     outside: (!!include && !inside(f, include)) || (!!exclude && inside(f, exclude)),
   }));
   const tails = watcher.tails().map(([when, text]) => [performance.timeOrigin + when, text]);
-  return JSON.stringify({ doc, url: location.href, more, findings, matched, tails });
+  const reads = window.__detokReads ?? [];
+  return JSON.stringify({ doc, url: location.href, more, findings, matched, tails, reads });
 };

@@ -49,6 +49,21 @@ def sentence(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def clean(result: dict[str, Any], where: str = "") -> str:
+    """Return what a verdict without violations says, without the full stop."""
+    said = "No broken glyph was shown" + where
+    if any(one["id"] == "pieces-joined" for one in result["incomplete"]):
+        said += ", but not every cut was tested"
+    return said
+
+
+def doubt(result: dict[str, Any]) -> str:
+    """Return which cuts were not tested, as text for people; "" if all were."""
+    joined = [one for one in result["incomplete"] if one["id"] == "pieces-joined"]
+    lines = [f"  {one['text']}: {one['description']}." for one in joined]
+    return "\n".join([f"{clean(result)}:", *lines] if joined else [])
+
+
 # What `counted` writes after "1 piece of text was"; for other rules it counts broken glyphs.
 PIECES = {
     "dropped-text": "dropped",
@@ -170,7 +185,7 @@ def as_html(result: dict[str, Any]) -> str:
 
     The file has no scripts and loads nothing.
     """
-    said = counted(result["violations"]) or "No broken glyph was shown"
+    said = counted(result["violations"]) or clean(result)
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         "<meta http-equiv=content-security-policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"

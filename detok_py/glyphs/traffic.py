@@ -4,6 +4,7 @@ In: the bytes of a stream as its server sent them. Out: the text in the engine's
 """
 
 import codecs
+import itertools
 import json
 import re
 import time
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ..captures.event_shapes import read_event
 from ..protocol.sse import EventReader, LineReader
+from .reads import Reads
 from .recut import ProxyError, Recut
 
 STREAMS = re.compile(
@@ -182,8 +184,14 @@ def origin_of(address: str) -> str:
     return f"{url.scheme}://{url.netloc}"
 
 
+# The header in which the proxy numbers its streams, for reads.js.
+STREAM_HEADER = "Detok-Stream"
+_numbers = itertools.count(1)
+
+
 class Answer:
-    """One stream that was cut: its address, how many bytes in how many pieces, and its text.
+    """One stream that was cut: its address, how many bytes in how many pieces, its text, and which
+    cuts its page saw (`reads`).
 
     If bytes come that only a file has, it removes itself from the list `among`, and cuts nothing
     more.
@@ -192,6 +200,8 @@ class Answer:
     def __init__(
         self, url: str, content_type: str, split: str = "none", among: "list[Answer] | None" = None
     ) -> None:
+        self.number = str(next(_numbers))
+        self.reads: Reads = Reads()
         self.url = url
         self.content_type = content_type
         self.recut: Recut = Recut(split)
@@ -218,6 +228,7 @@ class Answer:
             self.pieces += 1
             # Read piece by piece, so that each text has the time at which it is sent.
             self.sent.feed(piece)
+            self.reads.sent(len(piece), pause)
             yield piece, pause
 
     def _begins_file(self, data: bytes) -> bool:
@@ -262,6 +273,28 @@ class Traffic:
         answer = Answer(url, content_type, self.split, self.answers)
         self.answers.append(answer)
         return answer
+
+    def headers(self, answer: Answer) -> list[tuple[str, str]]:
+        """Return the headers that tell a page's reads.js which stream this is."""
+        if self.split == "none":
+            return []
+        # Scripts of another origin see only the headers that the second one names.
+        return [
+            (STREAM_HEADER, answer.number),
+            ("Access-Control-Expose-Headers", STREAM_HEADER),
+        ]
+
+    def read(self, message: dict[str, Any]) -> str:
+        """Take a message of reads.js, and return the answer in JSON: the cuts inside of a chunk,
+        or nothing if the stream is not cut.
+        """
+        for answer in self.answers:
+            if answer.number == message["stream"]:
+                answer.reads.got(message.get("ends", ()))
+                begin, end = message.get("within", (0, 0))
+                found = answer.reads.cuts_within(begin, end)
+                return json.dumps({"cuts": found})
+        return "{}"
 
     def is_stream(self, url: str, request: Mapping[str, str], answer: Mapping[str, str]) -> bool:
         """Return whether an answer is a stream that is to be cut, by its address and both headers.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Rule(NamedTuple):
     """The impact of a violation (in axe's words), its description, whether it fails a check, and
     what must be known before the rule can pass: the true text, the engine's text, the times, or
-    that the rule was asked for.
+    that the rule was asked for. No other rule passes if the page did not see every cut.
     """
 
     impact: str
@@ -92,6 +92,12 @@ RULES = {
     "not-settled": Rule("minor", "the page was still changing when the time was over", fails=False),
     "not-read": Rule(
         "minor", "part of what was streamed could not be read, so it was not compared", fails=False
+    ),
+    "pieces-joined": Rule(
+        "moderate",
+        "the page read pieces of a stream joined, so the cuts between them tested nothing; "
+        "a longer delay keeps them apart",
+        fails=False,
     ),
     "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
     "not-timed": Rule("minor", "it is not known when part of the text was shown", fails=False),
@@ -275,17 +281,28 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    parts = (_upstream, _glyphs, _not_kept, _text, _taken_back, _markup, _markdown, _late, _tofu)
+    parts = (
+        _upstream,
+        _glyphs,
+        _not_kept,
+        _joined,
+        _text,
+        _taken_back,
+        _markup,
+        _markdown,
+        _late,
+        _tofu,
+    )
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
+    ids = {e["id"] for e in entries}
     known = {
-        "": True,
+        "": "pieces-joined" not in ids,
         "truth": bool(options.compared),
         "sent": bool(options.sent),
         "markdown": options.markdown,
         "times": options.max_late is not None and any(a.sent.text for a in options.answers),
     }
-    ids = {e["id"] for e in entries}
     known["times"] = known["times"] and not ids & {"not-timed", *TEXT_RULES.values()}
     unbroken = [name for name in RULES if name not in ignored | ids]
     return {
@@ -350,6 +367,19 @@ def _not_kept(seen: Seen, options: Options) -> Entries:
     more = max((finding["more"] for finding in seen.findings), default=0)
     if more:
         yield entry("too-many", text=f"{more} more findings were not kept")
+
+
+def _joined(seen: Seen, options: Options) -> Entries:
+    """Cuts that the page did not see."""
+    for answer in options.answers:
+        joined, cuts = answer.reads.joined, len(answer.reads.cuts)
+        if joined:
+            yield entry(
+                "pieces-joined",
+                target=[],
+                url=answer.url,
+                text=f"{joined} of {cuts} cuts of {answer.url}",
+            )
 
 
 def _text(seen: Seen, options: Options) -> Entries:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
 from . import report
-from .calls import Steps, make, make_async, quietly, script
+from .calls import Steps, closed_roots, make, make_async, quietly, script
 from .markup import markers
 from .pictures import add_pictures
 from .truth import compare
@@ -41,7 +41,7 @@ class WatchError(DetokError, RuntimeError):
 
 
 class GlyphWarning(UserWarning):
-    """A broken glyph was shown, with `--glyph-watch=warn`."""
+    """A broken glyph was shown, with `--glyph-watch=warn`, or not every cut was tested."""
 
 
 class GlyphWatch:
@@ -98,15 +98,19 @@ class GlyphWatch:
             return
         self._installed = True
         yield lambda: self.context.expose_binding(BINDING, self._received)
-        yield lambda: self.context.add_init_script(script("watcher.js"))
-        for _, frame in self._frames():
-            yield from quietly(frame.evaluate, script("watcher.js"))
+        for name in ("watcher.js", "reads.js"):
+            yield partial(self.context.add_init_script, script(name))
+            for _, frame in self._frames():
+                yield from quietly(frame.evaluate, script(name))
 
-    def _received(self, source: Any, message: str) -> None:
+    def _received(self, source: Any, message: str) -> str:
         data = json.loads(message)
+        if "stream" in data:
+            return self.traffic.read(data) if self.traffic else "{}"
         for finding in data["findings"]:
             finding["url"] = data["url"]
             self._gone[finding["id"]] = finding
+        return ""
 
     def _pages(self) -> list[Any]:
         return [page for page in self.context.pages if not page.is_closed()]
@@ -176,7 +180,7 @@ class GlyphWatch:
             tree = yield from quietly(
                 session.send, "DOM.getDocument", {"depth": -1, "pierce": True}
             )
-            for root in _closed_roots(tree["root"] if tree else {}):
+            for root in closed_roots(tree["root"] if tree else {}):
                 held = yield from quietly(session.send, "DOM.resolveNode", {"backendNodeId": root})
                 if held:
                     call = {"objectId": held["object"]["objectId"], "functionDeclaration": observe}
@@ -216,6 +220,9 @@ class GlyphWatch:
                 continue
             matched = matched or data["matched"]
             tails += [(when, text) for when, text in data["tails"]]
+            if self.traffic:
+                for read in data["reads"]:
+                    self.traffic.read(read)
             for finding in data["findings"]:
                 where = {"url": data["url"], "frame": frame, "page": page, "more": data["more"]}
                 found[finding["id"]] = {**finding, **where, "live": finding["gone"] is None}
@@ -382,13 +389,16 @@ class GlyphWatch:
         A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
         too. With the fixture `chaos`, text that was sent and is not shown is a fault; with
         `max_late`, so is text that was shown more milliseconds after it arrived; with `markdown`,
-        so is Markdown syntax that was shown before it was rendered.
+        so is Markdown syntax that was shown before it was rendered. Warns (GlyphWarning) if the
+        page did not see every cut of `chaos`.
         """
 
         def steps() -> Steps:
             result = yield from self._clean(options, strict, max_late)
             if result["violations"]:
                 self._fail(report.sentence(result))
+            elif self.mode != "off" and (doubt := report.doubt(result)):
+                warnings.warn(GlyphWarning(doubt), stacklevel=2)
             return result
 
         options = Options(
@@ -457,20 +467,6 @@ def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
         [one for one in finding["spots"] if one.endswith(text[: at + 1])], key=len, default=""
     )
     return (spot + text[at + 1 :], len(spot) - 1) if spot else (text, at)
-
-
-def _closed_roots(node: dict[str, Any]) -> list[int]:
-    found, todo = [], [node]
-    while todo:
-        node = todo.pop()
-        for root in node.get("shadowRoots", ()):
-            if root.get("shadowRootType") == "closed":
-                found.append(root["backendNodeId"])
-            todo.append(root)
-        todo += node.get("children", ())
-        if "contentDocument" in node:
-            todo.append(node["contentDocument"])
-    return found
 
 
 def expect_no_replacement(

@@ -174,7 +174,8 @@ def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
     app, tmp_path, browser_name, browser_type_launch_args, twin, code
 ):
     with fixtures.ChatServer() as server:
-        words = ["--split", "every-byte", "--html", f"{tmp_path}/report.html", "--browser"]
+        # Without a delay, the browser joins the pieces.
+        words = ["--delay", "0", "--html", f"{tmp_path}/report.html", "--browser"]
         done = subprocess.run(
             [
                 "npx",

@@ -364,3 +364,24 @@ def test_the_sentence_says_what_where_and_why():
 
 def test_the_watcher_costs_a_page_at_most_6600_bytes():
     assert len(gzip.compress(script("watcher.js").encode(), 9)) <= 6600
+
+
+def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
+    answer = Answer("http://a/x", "text/plain", "every-byte")
+    list(answer.cut("é 東".encode()))
+    answer.reads.got([1, 4, 6])
+    told = verdict(answers=[answer])
+    assert ids(told["violations"]) == []
+    assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
+        ("pieces-joined", "1 of 3 cuts of http://a/x")
+    ]
+    assert "ufffd-persistent" not in ids(told["passes"])
+    assert (
+        report.clean(told, " here")
+        == "No broken glyph was shown here, but not every cut was tested"
+    )
+    assert (
+        report.doubt(told).splitlines()[1].startswith("  1 of 3 cuts of http://a/x: the page read")
+    )
+    answer.reads.got([5])
+    assert report.doubt(verdict(answers=[answer])) == ""

@@ -204,3 +204,21 @@ def test_frames_with_their_lengths_are_no_file():
     assert [piece for piece, _ in answer.cut(b"\0\0\0\2h\xc3")] == [
         b"\0", b"\0", b"\0", b"\2", b"h", b"\xc3",
     ]  # fmt: skip
+
+
+def test_a_page_is_told_where_a_chunk_that_it_read_was_cut():
+    traffic = Traffic("every-byte", 0, None, "fragments")
+    first, second = (traffic.begin("http://a/x", "text/plain") for _ in range(2))
+    ((_, number), _) = traffic.headers(second)
+    for answer in (first, second):
+        list(answer.cut("né!".encode()))
+    said = json.loads(traffic.read({"stream": number, "within": [0, 4]}))
+    assert said == {"cuts": [2]}
+    traffic.read({"stream": number, "ends": [4]})
+    assert [first.reads.joined, second.reads.joined] == [0, 1]
+    assert traffic.read({"stream": "a number of another proxy"}) == "{}"
+
+
+def test_a_stream_that_is_not_cut_has_no_number():
+    traffic = Traffic("none", 0, None, "fragments")
+    assert traffic.headers(traffic.begin("http://a/x", "text/plain")) == []

@@ -117,7 +117,10 @@ export class GlyphWatch {
   readonly asked: boolean;
   /** Wait until no page has changed for `quietMs` (800); false after `timeoutMs` (30,000). */
   settle(options?: { quietMs?: number; timeoutMs?: number; leastMs?: number }): Promise<boolean>;
-  /** Fail if a broken glyph was shown; the message has each fault and its likely cause. */
+  /**
+   * Fail if a broken glyph was shown; the message has each fault and its likely cause. Warn if the
+   * page did not see every cut of the fixture `chaos`.
+   */
   expectClean(options?: CleanOptions): Promise<Verdict>;
   /** Fail unless the page shows this text whole, once and in its order. */
   expectText(trueText: string, options?: { within?: string }): Promise<void>;

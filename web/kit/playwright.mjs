@@ -110,6 +110,7 @@ export class GlyphWatch {
     );
     if (result.violations.length || result.incomplete.length) await this.#attach(result);
     if (result.violations.length) this.#fail(this.#said("sentence", result));
+    else if (this.#options.mode !== "off") this.#warn(this.#said("doubt", result));
     return result;
   }
 
@@ -156,13 +157,15 @@ export class GlyphWatch {
       await this.#info.attach(`glyphs.${kind}`, { body: this[kind](result), contentType: type });
   }
 
+  #warn(sentence) {
+    if (!sentence) return;
+    this.#info?.annotations.push({ type: "glyphs", description: sentence });
+    console.warn(sentence);
+  }
+
   #fail(sentence) {
     if (this.#options.mode === "off") return;
-    if (this.#options.mode === "warn") {
-      this.#info?.annotations.push({ type: "glyphs", description: sentence });
-      console.warn(sentence);
-      return;
-    }
+    if (this.#options.mode === "warn") return this.#warn(sentence);
     const error = new Error(sentence);
     error.name = "AssertionError";
     throw error;

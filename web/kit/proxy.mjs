@@ -174,6 +174,7 @@ export class ChaosProxy {
       if (name !== "location") return value;
       return value.replace(`//${theirs}`, `//${request.headers.host}`);
     });
+    for (const header of record ? this.traffic.headers(record) : []) headers.push([...header]);
     response.writeHead(answer.statusCode, answer.statusMessage, headers.flat());
     // The browser must be able to unpack each piece when it arrives.
     const flush = zlib.constants.Z_SYNC_FLUSH;

@@ -83,7 +83,7 @@ for (const [split, websocket] of [
   ["random:7", "messages"],
 ] as const) {
   test.describe(`cut ${split}`, () => {
-    test.use({ chaosOptions: { split, websocket, delay: 30 } });
+    test.use({ chaosOptions: { split, websocket, delay: 0 } });
     for (const [twin, clean] of [
       ["fixed", true],
       ["faulty", false],
