@@ -14,7 +14,7 @@ import h11
 
 from .messages import Messages
 from .recut import ProxyError
-from .traffic import Answer, Traffic, origin_of
+from .traffic import STREAM_HEADER, Answer, Traffic, origin_of
 
 MAX_HEAD = 64 * 1024
 READ_SIZE = 64 * 1024
@@ -256,6 +256,9 @@ class Connection:
             low = name.lower()
             # Compressing in pieces changes the length. Without a length, h11 sends chunks.
             if low in HOP_BY_HOP or (low == b"content-length" and record and wbits):
+                continue
+            # A server may have passed on the number of its engine's answer.
+            if low == STREAM_HEADER.lower().encode() and record:
                 continue
             if low == b"location":
                 value = value.replace(b"//" + theirs, b"//" + own, 1)

@@ -127,6 +127,15 @@ def test_an_upstream_that_is_not_an_address_is_refused(address):
         origin_of(address)
 
 
+@pytest.mark.parametrize(("split", "numbers"), [("every-byte", 1), ("none", 0)])
+def test_a_stream_has_the_number_of_the_last_proxy_only(engine, split, numbers):
+    with ChaosProxy(delay=0) as first, ChaosProxy(split=split, delay=0) as last:
+        address = last.url(first.url(engine.url + "/text"))
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert len(answer.headers.get_all("detok-stream", [])) == numbers
+            assert answer.read().decode() == TEXT
+
+
 @pytest.mark.parametrize("form", ["", "length", "gzip", "close"])
 @pytest.mark.parametrize("kind", ["sse", "text", "ndjson"])
 def test_every_framing_arrives_unchanged_and_is_read(engine, kind, form):
