@@ -281,18 +281,8 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    parts = (
-        _upstream,
-        _glyphs,
-        _not_kept,
-        _joined,
-        _text,
-        _taken_back,
-        _markup,
-        _markdown,
-        _late,
-        _tofu,
-    )
+    first = (_upstream, _glyphs, _not_kept, _joined, _text, _taken_back)
+    parts = (*first, _markup, _markdown, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     ids = {e["id"] for e in entries}
@@ -374,12 +364,8 @@ def _joined(seen: Seen, options: Options) -> Entries:
     for answer in options.answers:
         joined, cuts = answer.reads.joined, len(answer.reads.cuts)
         if joined:
-            yield entry(
-                "pieces-joined",
-                target=[],
-                url=answer.url,
-                text=f"{joined} of {cuts} cuts of {answer.url}",
-            )
+            text = f"{joined} of {cuts} cuts of {answer.url}"
+            yield entry("pieces-joined", target=[], url=answer.url, text=text)
 
 
 def _text(seen: Seen, options: Options) -> Entries:
