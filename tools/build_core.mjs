@@ -54,7 +54,7 @@ const zip = python.FS.readFile("/core.zip");
 // reads servers' events, and what these import of the standard library beyond the core.
 const kit = {
   glyphs: /^(?!terminal).*\.(py|js)$/,
-  captures: /^(__init__|event_shapes|mojibake)\./,
+  captures: /^(__init__|event_shapes|mojibake|replaced)\./,
 };
 for (const [folder, pattern] of Object.entries(kit)) {
   python.FS.mkdirTree(`/kit/detok_py/${folder}`);
