@@ -20,6 +20,7 @@ from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
 from .parse import parse_json
+from .printed import begins_printed, by_go
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
 
@@ -440,7 +441,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
             found.append((line if known else b":", number, number, b""))
             if not known and not _is_of_curl(line):
                 begin = max(line.find(b'{"'), 0)
-                problems.append(Problem(number, NO_EVENT + shown(line[begin:])))
+                why = by_go(line.decode()) if b":[{" in line and is_utf8(line) else ""
+                problems.append(Problem(number, why or NO_EVENT + shown(line[begin:])))
             continue
         event, first = event_in(line, at), number
         whole = is_whole(event, lines[number] if number < len(lines) else b"")
@@ -484,10 +486,10 @@ def _is_of_curl(line: bytes) -> bool:
 
 def _why_not(text: str, inside: bool) -> str:
     text = text.strip()
-    if text[:1] in ("{", "["):
+    if text[:1] in ("{", "[") and not begins_printed(text):
         how = INSIDE if inside else BREAKS_OFF
         return f"{DAMAGED} JSON {how}: " + shown(text[-60:].encode())
-    return "this event is not JSON: " + shown(text.encode())
+    return by_go(text) or "this event is not JSON: " + shown(text.encode())
 
 
 def shown(line: bytes) -> str:

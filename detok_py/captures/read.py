@@ -13,47 +13,36 @@ from .capture import MAX_SIZE, read_capture
 from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
 from .fold import Folded
-from .frames import model_event, packets, read_frames
+from .frames import packets, read_frames
 from .har import BODY, MESSAGES, of_bodies, of_har
 from .kinds import kind_of
 from .log import (
     BREAKS_OFF,
     DAMAGED,
     INSIDE,
-    NO_EVENT,
     LoggedEvent,
     Problem,
     is_utf8,
     read_log,
     read_pieces,
     shown,
-    without_lines_of_log,
 )
-from .logged import is_of_log, label_of, without_echoes
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .order import quoted
 from .parse import parse_json
-from .reprs import (
-    NotRead,
-    end_of_printed,
-    looks_printed,
-    prefix_of_printed,
-    printed_bytes,
-    printed_value,
-)
+from .printed import joined_values
+from .printout import may_be_printed, of_printed
 from .servers import COMPATIBLE
 from .stream import (
     INVALID,
     LOSSY,
     NO_BYTES,
-    PRINTED,
     inside,
     of_events,
     of_records,
     with_note,
     with_problems,
 )
-from .times import seconds_in
 from .wrapped import bodies_of_cassette, unwrapped
 
 # What only one server writes beside events: in a log; in comments of a stream.
@@ -62,8 +51,7 @@ OF_EXO = (b": prefill_progress {", b": generation_stats {")
 GZIP = b"\x1f\x8b"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
-NOT_PRINTED = "no value that Python prints"
-MOST_BEFORE = 20  # lines before the first value that Python printed
+MOST_BEFORE = 20  # lines before the first value that a program printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
@@ -253,43 +241,24 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
 def _of_lines(
     data: bytes, file: str, path: str, together: bool, folded: "Folded | None", note: str
 ) -> Any:
-    """Return the stream in lines: events, a log, or values printed by Python."""
+    """Return the stream in lines: events, a log, or values that a program printed."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
     inner = unwrapped(lines)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path)
     first = [line.decode() for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
-    maybe = any(looks_printed(text) or prefix_of_printed(text) for text in first)
+    first = joined_values(first)
+    maybe = may_be_printed(first)
     if maybe and is_windows(lines):
         found = _of_lines(windows_as_utf8(data), file, path, together, folded, note)
         return with_note(found, WINDOWS)
     maybe = maybe or any(text.lstrip()[:1] in ("b", "'", '"') for text in first)
     texts = [line.decode() if is_utf8(line) else "" for line in lines] if maybe else []
-    stamps: list[Any] = [None] * len(texts)
-    labels = [""] * len(texts)
-    if any(prefix_of_printed(text) for text in texts[:MOST_BEFORE]):
-        begins = [prefix_of_printed(text) for text in texts]
-        labels = [label_of(texts[n][:at]) for n, at in enumerate(begins)]
-        ends = [end_of_printed(text) if at else len(text) for text, at in zip(texts, begins)]
-        stamps = [seconds_in(texts[n][:at] + texts[n][ends[n] :]) for n, at in enumerate(begins)]
-        texts = [texts[n][at : ends[n]] for n, at in enumerate(begins)]
-    printed = printed_bytes(texts)
-    if printed:
-        timed = stamps if any(stamps) else None
-        events, problems = read_pieces(printed[0], timed)
-        problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in printed[1]]
-        problems.sort(key=lambda problem: problem.line)
-        return of_events(events, problems, "bytes that Python printed", file, path)
-    if any(labels) or any(looks_printed(text) for text in texts[:MOST_BEFORE]):
-        events, problems = _printed(texts, stamps, labels)
-        wrong = [(n, line) for n, line in enumerate(lines, 1) if not is_utf8(line)]
-        problems += [Problem(n, f"{DAMAGED} line is not UTF-8: {shown(line)}") for n, line in wrong]
-        try:
-            return of_events(events, problems, PRINTED, file, path)
-        except CaptureError:
-            if (events or wrong) and not any(labels):
-                raise  # a log may have printed values besides
+    texts = joined_values(texts)
+    found, why = of_printed(lines, texts, file, path)
+    if found:
+        return found
     lines = []  # as large as the file: `read_log` has its own
     events, problems = read_log(data, together=together, folded=folded)
     if FLAGS in data or (folded is not None and folded.has(FLAGS.decode())):
@@ -305,7 +274,9 @@ def _of_lines(
         lines = data.replace(b"\r\n", b"\n").split(b"\n")
         pieces = [] if path else _pieces(lines)
         if not pieces:
-            raise
+            if why is None:
+                raise
+            raise why from None
     found = of_events(pieces, [], "server-sent events", file)
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
@@ -360,35 +331,6 @@ def _pieces(lines: list[bytes]) -> list[Any]:
             out.append(LoggedEvent(text, first, raw, None, plain, False))
         name = b""
     return out
-
-
-def _printed(texts: list[str], stamps: list[Any], labels: list[str]) -> tuple[list[Any], list[Any]]:
-    """Return the events, and the problems, of lines of values that Python has printed. Of lines of
-    a log, the labels are what is before the values. A line of a log has the time of the value in
-    the next line.
-    """
-    events, problems, its = [], [], []
-    logged = any(labels)
-    before = None
-    for number, text in enumerate(texts, 1):
-        if not text.strip():
-            continue
-        try:
-            value = model_event(printed_value(text))
-        except (NotRead, CaptureError):
-            is_log = is_of_log(text.encode())
-            logged = logged or is_log
-            before = seconds_in(text) if is_log else before
-            why = NO_EVENT + shown(text.encode()) if logged else NOT_PRINTED
-            problems.append(Problem(number, why))
-            continue
-        its.append(labels[number - 1])
-        stamp = stamps[number - 1] if stamps[number - 1] is not None else before
-        before = None
-        events.append(LoggedEvent(value, number, False, stamp, True, False))
-    if logged:
-        problems = without_lines_of_log(problems)
-    return without_echoes(events, its), problems
 
 
 def _as_utf8(data: bytes) -> bytes:

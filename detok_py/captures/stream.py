@@ -456,6 +456,13 @@ def with_note(found: Any, note: str) -> Any:
     return Import(header, chunks, seconds, end, problems, left_out, told)
 
 
+def with_missing(found: Any, said: str) -> Any:
+    """Return an import with one more sentence on what could not be read."""
+    facts = list(found.facts)
+    facts[2] = f"{found.facts.missing} {said}".strip()
+    return Import(*(list(found[:-1]) + [Facts(*facts)])) if said else found
+
+
 def inside(found: Any, what: str) -> Any:
     """Return an import whose lines are not those of the file, but of a part of it."""
     return Import(*(list(found[:-1]) + [Facts(*(list(found.facts[:-1]) + [what]))]))
