@@ -271,11 +271,14 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     total = _number(find(event, row.get("total")))
     so_far = None
     finish = _text(inner, row.get("finish")) or None
-    finish = None if finish == "null" else finish  # KoboldCpp writes it as a string
+    # KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
+    finish = None if finish in ("null", "not_finished") else finish
     if "repeats" in row:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
-        text = text if finish else without_last(text, "\ufffd")
+        whole, text = text, text if finish else without_last(text, "\ufffd")
         new = "" if sent is None else _new_text(text, sent)
+        if sent and new == text:
+            text = new = whole  # it repeats nothing
         so_far = text if len(new) < len(text) else (sent or "") + new
         text = new
         if ids is not None:

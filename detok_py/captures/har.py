@@ -28,6 +28,8 @@ from .stream import (
 from .times import since_first
 
 CHROME = "WebInspector"  # and Edge
+GZIP = b"\x1f\x8b"
+LEAST_HEX = 8  # digits of a body that is read as hex
 BODY, MESSAGES = "the response body", "the messages"
 
 
@@ -114,7 +116,7 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
     """Return the first stream that a cell of a Jupyter notebook (nbformat 4) printed, or that is in
     a response that nock or WireMock recorded; None for other values.
     """
-    where = BODY
+    where, packed = BODY, 0
     bodies: list[Any]
     stubs = value.get("mappings", [value]) if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
@@ -122,21 +124,45 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
         form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
     elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
         records = [one for one in value if isinstance(one, dict)]
-        form, bodies = "nock, response", [one.get("response") for one in records]
+        form, bodies = "nock, response", [_of_hex(one.get("response")) for one in records]
     elif isinstance(stubs, list) and any(_is_stub(stub) for stub in stubs):
         form, bodies = "WireMock, response", [_stubbed(stub) for stub in stubs]
     else:
         return None
     for number, body in enumerate(bodies, 1):
+        if isinstance(body, bytes) and body[:2] == GZIP:
+            packed = number
         try:
-            found = read(_plain(body), file) if isinstance(body, str) else None
+            body = _plain(body) if isinstance(body, str) else body
+            found = read(body, file) if isinstance(body, bytes) else None
         except CaptureError:
             continue
         if found:
             source = found.header["source"]
             source["format"] = f"{form} {number}, " + source["format"]
             return inside(found, where)
+    if packed:
+        raise CaptureError(
+            f"the body of response {packed} in this recording is gzip, written in hex: record it "
+            "from a request with `Accept-Encoding: identity`."
+        )
     return None
+
+
+def _of_hex(body: Any) -> Any:
+    """Return the bytes of a body that nock wrote in hex, whole or as a list of its chunks; others
+    as they are.
+
+    >>> _of_hex(["64617461", "3a"]), _of_hex("data:")
+    (b'data:', 'data:')
+    """
+    parts = body if isinstance(body, list) else [body]
+    if not all(isinstance(part, str) for part in parts):
+        return body
+    said = "".join(parts)
+    if len(said) < LEAST_HEX or any(c not in "0123456789abcdef" for c in said) or len(said) % 2:
+        return body
+    return bytes.fromhex(said)
 
 
 def _is_stub(value: Any) -> bool:

@@ -10,11 +10,12 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
+from .cloud import lines_of_entries, lines_of_log
 from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
 from .fold import Folded
 from .frames import packets, read_frames
-from .har import BODY, MESSAGES, of_bodies, of_har
+from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
 from .kinds import kind_of
 from .log import (
     BREAKS_OFF,
@@ -40,6 +41,7 @@ from .stream import (
     inside,
     of_events,
     of_records,
+    with_end,
     with_note,
     with_problems,
 )
@@ -48,7 +50,6 @@ from .wrapped import bodies_of_cassette, unwrapped
 # What only one server writes beside events: in a log; in comments of a stream.
 LOCAL_AI = b" DBG Sending chunk: {"
 OF_EXO = (b": prefill_progress {", b": generation_stats {")
-GZIP = b"\x1f\x8b"
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that a program printed
@@ -119,6 +120,9 @@ def _of_json(data: bytes, file: str, path: str, entry: int) -> Any:
         return found
     values = value if isinstance(value, list) else [value]
     lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
+    logged = lines_of_entries(list(zip(values, lines)))
+    if logged:
+        return of_events(*read_pieces(*logged), "log", file, path)
     events = [
         LoggedEvent(item, lines[n] if n < len(lines) else 1, False, None, False, False)
         for n, item in enumerate(values)
@@ -243,6 +247,9 @@ def _of_lines(
 ) -> Any:
     """Return the stream in lines: events, a log, or values that a program printed."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
+    logged = lines_of_log(lines)
+    if logged:
+        return of_events(*read_pieces(*logged), "log", file, path)
     inner = unwrapped(lines)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
@@ -278,6 +285,8 @@ def _of_lines(
                 raise
             raise why from None
     found = of_events(pieces, [], "server-sent events", file)
+    if any(line.rstrip() == b"event: done" for line in lines):
+        found = with_end(found, "done")
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
     return found

@@ -21,7 +21,16 @@ Part = NamedTuple("Part", [("channel", str), ("text", str), ("tokens", "list[Any
 RAW_BYTES = ("OpenAI,", "llama-server")
 LOST = "\ufffd".encode()
 # APIs whose streams may end without a word on it.
-NO_END = ("(", "LangChain", "LangGraph", "LangServe", "Triton", "FastChat", "Amazon Bedrock, model")
+NO_END = (
+    "(",
+    "LangChain",
+    "LangGraph",
+    "LangServe",
+    "Triton",
+    "FastChat",
+    "Amazon Bedrock, model",
+    "vLLM, generate",
+)
 
 COMPATIBLE = "OpenAI-compatible server"
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
@@ -70,6 +79,7 @@ class Server:
         self.all: str = ""
         self._calls = Calls()
         self._sent = ""
+        self._in_parts: bool | None = None  # whether a server that may repeat its text does not
         self._channel = CONTENT
         # "" before the first text; NEW if there was some since the last whole text, OLD if not.
         self._pieces = ""
@@ -79,7 +89,7 @@ class Server:
     @property
     def repeats(self) -> bool:
         """Whether events repeat the text so far."""
-        return self._sent != ""
+        return self._sent != "" and not self._in_parts
 
     @property
     def broken_call(self) -> bool:
@@ -99,11 +109,15 @@ class Server:
             return [Part(CONTENT, text, [])] if text else None
         said = read_event(event, self.total, self._sent)
         if said is None:
-            return None if isinstance(event, dict) else "this event is not an object"
+            # LangGraph ends with null.
+            known = event is None or isinstance(event, dict)
+            return None if known else "this event is not an object"
         self._learn_name(event, said)
         self.error = said.error or self.error
         self.finish = said.finish or self.finish
         self.total = max(self.total, said.total or 0)
+        if self._sent and said.so_far is not None and said.text and self._in_parts is None:
+            self._in_parts = len(said.text) >= len(read_event(event, 0, "").text)
         self._sent = said.so_far or self._sent
         self.over = self.over or said.over
         self.has_end = self.has_end or not said.api.startswith(NO_END)

@@ -456,6 +456,12 @@ def with_note(found: Any, note: str) -> Any:
     return Import(header, chunks, seconds, end, problems, left_out, told)
 
 
+def with_end(found: Any, reason: str) -> Any:
+    """Return an import of an answer that has ended."""
+    end = {"type": "finished", "reason": reason}
+    return Import(*(list(found[:3]) + [end] + list(found[4:])))
+
+
 def with_missing(found: Any, said: str) -> Any:
     """Return an import with one more sentence on what could not be read."""
     facts = list(found.facts)

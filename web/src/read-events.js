@@ -252,22 +252,23 @@ export function deltasOf(end) {
         if (error) return fail(asText(error), Number(find(event, row.code)[0]));
         isKnown = true;
         const from = row.in === undefined ? event : find(event, row.in)[0];
+        // KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
+        const reason = textAt(from, row.finish).replace(/^(null|not_finished)$/, "");
         let text = textAt(from, row.text);
         if (row.repeats) {
+          const whole = text;
           // At its end, a U+FFFD stands for a character that is not complete yet.
-          if (!textAt(from, row.finish)) text = text.replace(/\ufffd+$/, "");
+          if (!reason) text = text.replace(/\ufffd+$/, "");
           let same = 0;
           while (same < text.length && text[same] === sent[same]) same++;
           // Some servers repeat nothing.
-          if (2 * same < sent.length) sent += text;
+          if (2 * same < sent.length) sent += text = whole;
           else [sent, text] = [text, text.slice(same)];
         }
         give(controller, { channel: "reasoning", text: textAt(from, row.reasoning) });
         give(controller, { channel: "content", text });
         for (const call of row.calls ? callsOf(from, row.calls) : [])
           for (const delta of calls.feed(call)) give(controller, delta);
-        // KoboldCpp writes null as a string.
-        const reason = textAt(from, row.finish).replace(/^null$/, "");
         if (reason) end.reason = reason;
         over ||= Boolean(reason || find(event, row.over)[0]);
       }

@@ -1,0 +1,123 @@
+"""Streams as other recorders keep them: entries of Google Cloud Logging, nock's bodies in hex; and
+the ends that servers write beside their JSON.
+"""
+
+import gzip
+import json
+
+import pytest
+
+from detok_py.captures import page
+from detok_py.captures.read import read
+from detok_py.errors import CaptureError
+
+EVENTS = [
+    {"choices": [{"index": 0, "delta": {"content": "né "}}]},
+    {"choices": [{"index": 0, "delta": {"content": "🚆"}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+]
+BODY = "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in EVENTS)
+LINES = [line for line in BODY.split("\n") if line] + ["data: [DONE]"]
+# The fractions of Google's times have as many digits as they need.
+TIMES = [f"2025-10-01T12:00:0{time}Z" for time in ("5", "5.000000001", "5.25", "6.5")]
+
+
+def entries(key):
+    """Return the entries of a log whose lines are at a key."""
+    out = []
+    for n, (line, time) in enumerate(zip(LINES, TIMES, strict=True)):
+        said = {"textPayload": line} if key == "text" else {"jsonPayload": {"message": line}}
+        if key == "object" and n < len(EVENTS):
+            said = {"jsonPayload": EVENTS[n]}
+        out.append({"insertId": f"k{n}", **said, "timestamp": time, "logName": "projects/a"})
+    return out
+
+
+CLOUD = {
+    f"Google Cloud, {key}, {order}, {form}": (
+        json.dumps(found, indent=2)
+        if form == "array"
+        else "".join(json.dumps(one) + "\n" for one in found),
+    )
+    for key in ("text", "message", "object")
+    for order, step in (("oldest first", 1), ("newest first", -1))
+    for form in ("array", "lines")
+    for found in [entries(key)[::step]]
+}
+
+
+@pytest.mark.parametrize("name", CLOUD)
+def test_entries_of_google_cloud_are_read_in_the_order_of_their_times(name):
+    (data,) = CLOUD[name]
+    found = read(data.encode())
+    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert (found.end or {})["reason"] == "stop"
+    assert found.header["source"]["format"] == "log"
+    assert found.problems == []
+    assert (found.seconds or 0) > 0
+
+
+def test_entries_with_one_time_that_come_newest_first_are_turned_round():
+    some = entries("text")[::-1]
+    some[1]["timestamp"] = some[2]["timestamp"] = some[3]["timestamp"]
+    found = read(json.dumps(some, indent=1).encode())
+    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+
+
+def nock(*chunks, encoding="identity"):
+    recorded = {"scope": "https://a.test:443", "status": 200, "response": list(chunks)}
+    return json.dumps([{**recorded, "rawHeaders": ["content-encoding", encoding]}]).encode()
+
+
+def test_a_body_that_nock_wrote_in_hex_is_read():
+    said = BODY.encode().hex()
+    found = read(nock(said[:33], said[33:]))
+    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+
+
+def test_a_packed_body_that_nock_wrote_in_hex_is_said_so():
+    said = gzip.compress(BODY.encode()).hex()
+    with pytest.raises(CaptureError, match="response 1 in this recording is gzip, written in hex"):
+        read(nock(said[:40], said[40:], encoding="gzip"))
+
+
+def shown(data):
+    return json.loads(page.capture_rows(data.encode().hex(), "a.sse"))
+
+
+def test_the_end_of_langgraph_is_read():
+    event = [{"content": "né", "type": "ai", "id": "run-1", "response_metadata": {}}]
+    out = shown(f"event: messages/partial\ndata: {json.dumps(event)}\n\nevent: end\ndata: null\n\n")
+    assert (out["count"], out["problems"]) == (1, [])
+
+
+def test_the_end_of_replicate_is_read():
+    out = shown("event: output\ndata: né\n\nevent: output\ndata:  a\n\nevent: done\ndata: {}\n\n")
+    assert out["end"] == {"type": "finished", "reason": "done"}
+    assert out["header"]["source"]["server"] == "Replicate"
+
+
+@pytest.mark.parametrize(
+    ("last", "usage"),
+    [
+        ({"event": "message_end", "task_id": "t", "metadata": {"usage": {"prompt_tokens": 33, "completion_tokens": 29}}}, "33 tokens in, 29 out"),
+        ({"conversation_id": "1", "bot_id": "2", "status": "completed", "usage": {"output_count": 31, "input_count": 381}}, "381 tokens in, 31 out"),
+        ({"model_id": "m", "results": [{"generated_text": "", "stop_reason": "eos_token", "generated_token_count": 2, "input_token_count": 12}]}, "12 tokens in, 2 out"),
+    ],
+)  # fmt: skip
+def test_the_tokens_that_a_server_has_read_are_said(last, usage):
+    first = {"event": "message", "task_id": "t", "answer": "né"}
+    out = shown(f"data: {json.dumps(first)}\n\ndata: {json.dumps(last)}\n\n")
+    assert out["header"]["source"]["usage"] == usage
+
+
+def dash(text, finish="null"):
+    return f"data: {json.dumps({'output': {'text': text, 'finish_reason': finish}, 'request_id': 'r'})}\n\n"  # fmt: skip
+
+
+def test_a_lost_character_in_pieces_of_a_server_that_may_repeat_its_text_stays():
+    out = shown(dash("Das ist ") + dash("sch\ufffd") + dash("\ufffdn.", "stop"))
+    said = "".join("".join(part[1] for part in row[1][2]) for row in out["rows"])
+    assert said == "Das ist sch\ufffd\ufffdn."
+    assert [one[:2] for one in out["verdicts"]] == [["engine", "seam"]]
+    assert "repeat" not in out["verdict"]
