@@ -20,8 +20,8 @@ def lines_of_entries(
     with the number of its line; None for other values. Entries that begin with the newest one are
     put in order.
 
-    >>> entries = [{"textPayload": said, "timestamp": f"2025-10-01T12:00:0{said}.5Z"} for said in "21"]
-    >>> lines_of_entries([(entries[0], 1), (entries[1], 2)])[0]
+    >>> newest, oldest = [{"textPayload": n, "timestamp": f"2025-10-01T12:00:0{n}Z"} for n in "21"]
+    >>> lines_of_entries([(newest, 1), (oldest, 2)])[0]
     [(b'1\\n', 2), (b'2\\n', 1)]
     """
     found = []

@@ -20,6 +20,7 @@ TOKENS_IN = (
     "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
     "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
+    "|metadata.usage.prompt_tokens|usage.input_count|results[*].input_token_count"
 )
 # Where they write how many of those made are reasoning; some do not count these among the others.
 REASONING = (
@@ -205,7 +206,8 @@ def usage_of(events: list[Any], server: Any) -> str:
 
     def last(path: str) -> int:
         found = [find(value, path) for value in values]
-        numbers = [one[0] for one in found if one and type(one[0]) is int]
+        # watsonx.ai says 0 in all events but the first.
+        numbers = [one[0] for one in found if one and type(one[0]) is int and one[0] > 0]
         return numbers[-1] if numbers else 0
 
     read, thought = last(TOKENS_IN), last(REASONING)

@@ -102,11 +102,14 @@ def test_the_end_of_replicate_is_read():
     [
         ({"event": "message_end", "task_id": "t", "metadata": {"usage": {"prompt_tokens": 33, "completion_tokens": 29}}}, "33 tokens in, 29 out"),
         ({"conversation_id": "1", "bot_id": "2", "status": "completed", "usage": {"output_count": 31, "input_count": 381}}, "381 tokens in, 31 out"),
-        ({"model_id": "m", "results": [{"generated_text": "", "stop_reason": "eos_token", "generated_token_count": 2, "input_token_count": 12}]}, "12 tokens in, 2 out"),
+        ({"model_id": "m", "results": [{"generated_text": "", "stop_reason": "eos_token", "generated_token_count": 2, "input_token_count": 0}]}, "12 tokens in, 2 out"),
     ],
 )  # fmt: skip
 def test_the_tokens_that_a_server_has_read_are_said(last, usage):
     first = {"event": "message", "task_id": "t", "answer": "né"}
+    if "model_id" in last:
+        result = {"generated_text": "né", "input_token_count": 12, "stop_reason": "not_finished"}
+        first = {"model_id": "m", "results": [result]}
     out = shown(f"data: {json.dumps(first)}\n\ndata: {json.dumps(last)}\n\n")
     assert out["header"]["source"]["usage"] == usage
 
