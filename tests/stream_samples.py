@@ -43,7 +43,7 @@ FILES = {
     "wireshark.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 你好 ok 😀"}, None),
     "tcpdump.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "né 駅は🚆"}, None),
     "bedrock-converse.bin": ("Amazon Bedrock, converse", "text", {"content": "né 駅は🚆"}, "end_turn"),
-    "dify.sse": ("Dify", "text", {"content": "né 駅は🚆"}, None),
-    "replicate.sse": ("Replicate", "text", {"content": "né 駅は🚆"}, None),
+    "dify.sse": ("Dify", "text", {"content": "né 駅は🚆"}, "message_end"),
+    "replicate.sse": ("Replicate", "text", {"content": "né 駅は🚆"}, "done"),
     "powershell.txt": ("OpenAI-compatible server, chat completions", "text", {"content": "é🚀ok"}, None),
 }  # fmt: skip

@@ -78,8 +78,8 @@ class Server:
         # The whole text of messages, as a server sends it after their pieces.
         self.all: str = ""
         self._calls = Calls()
-        self._sent = ""
-        self._in_parts: bool | None = None  # whether a server that may repeat its text does not
+        # The text so far of a server that may repeat it; whether it does, None if not known yet.
+        self._sent: tuple[str, bool | None] = ("", None)
         self._channel = CONTENT
         # "" before the first text; NEW if there was some since the last whole text, OLD if not.
         self._pieces = ""
@@ -89,7 +89,7 @@ class Server:
     @property
     def repeats(self) -> bool:
         """Whether events repeat the text so far."""
-        return self._sent != "" and not self._in_parts
+        return self._sent[0] != "" and self._sent[1] is not False
 
     @property
     def broken_call(self) -> bool:
@@ -107,7 +107,7 @@ class Server:
         if self._path:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
-        said = read_event(event, self.total, self._sent)
+        said = read_event(event, self.total, self._sent[0])
         if said is None:
             # LangGraph ends with null.
             known = event is None or isinstance(event, dict)
@@ -116,9 +116,11 @@ class Server:
         self.error = said.error or self.error
         self.finish = said.finish or self.finish
         self.total = max(self.total, said.total or 0)
-        if self._sent and said.so_far is not None and said.text and self._in_parts is None:
-            self._in_parts = len(said.text) >= len(read_event(event, 0, "").text)
-        self._sent = said.so_far or self._sent
+        if said.so_far is not None:
+            repeats = self._sent[1]
+            if repeats is None and self._sent[0] and said.text:
+                repeats = len(said.text) < len(read_event(event, 0, "").text)
+            self._sent = (said.so_far or self._sent[0], repeats)
         self.over = self.over or said.over
         self.has_end = self.has_end or not said.api.startswith(NO_END)
         # TGI may send it again with the token that ends the answer.
@@ -165,7 +167,7 @@ class Server:
 
     def _channel_of(self, event: Any) -> str:
         """Return the channel of an event that has one text and nothing else; "" for others."""
-        said = read_event(event, self.total, self._sent)
+        said = read_event(event, self.total, self._sent[0])
         if said is None or find(event, "choices[index].index"):
             return ""
         others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total, said.all)

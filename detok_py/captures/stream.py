@@ -343,7 +343,7 @@ def _ends_inside(value: Any) -> bool:
     """Return whether the text so far, in an event of a server that repeats it, ends with U+FFFD."""
     if isinstance(value, Same):
         return value.text[-1:] == "\ufffd"
-    said = [one for one in find(value, "text|content[*].text|content") if isinstance(one, str)]
+    said = [one for one in find(value, "text[*]|content[*].text|content") if isinstance(one, str)]
     return bool(said) and said[-1][-1:] == "\ufffd"
 
 
