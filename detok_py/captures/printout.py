@@ -72,7 +72,9 @@ def of_printed(lines: list[bytes], texts: list[str], file: str, path: str) -> tu
     except CaptureError as error:
         if (events or wrong) and not any(labels) and language == PYTHON:
             raise  # a log may have printed values besides
-        return None, error if events and language != PYTHON else None
+        said = f"no token stream was found in this. {_left_out(marks)}"
+        why = CaptureError(said) if marks else error
+        return None, why if events and language != PYTHON else None
 
 
 def _events(texts: list[str], stamps: list[Any], labels: list[str]) -> Any:

@@ -158,6 +158,16 @@ def test_what_node_left_out_is_said():
     assert "Nothing else in it is broken" in out["verdict"]
 
 
+def test_an_answer_whose_texts_node_left_out_is_not_called_empty():
+    chunk = (
+        "{{\n  id: 'c',\n  choices: [ {{ index: 0, delta: [Object], finish_reason: {} }} ]\n}}\n"
+    )
+    with pytest.raises(
+        CaptureError, match=r"no token stream.*Node printed “\[Object\]”.*line 1, 5"
+    ):
+        read((chunk.format("null") + chunk.format("'stop'")).encode())
+
+
 def test_a_printed_value_that_breaks_off_is_said_so():
     found = read(PRINTED["Node, cut"][0].encode())
     ((line, reason),) = found.problems
