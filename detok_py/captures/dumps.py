@@ -162,6 +162,24 @@ def without_request(data: bytes) -> bytes:
     return b"\n" * data[:at].count(b"\n") + data[at:] if at > 0 else data
 
 
+def without_fetch(data: bytes) -> bytes:
+    """Return what was pasted behind a call of `fetch`, of which the line ends stay; `data` itself
+    if it does not begin with one. Developer tools copy a request so.
+
+    >>> without_fetch(b'fetch("https://a", {\\n  "body": null\\n});\\ndata: {}')
+    b'\\n\\n\\ndata: {}'
+    """
+    if not data.lstrip().startswith((b'fetch("', b'await fetch("')):
+        return data
+    lines = data.split(b"\n")
+    for n, line in enumerate(lines):
+        ends = line.rstrip().endswith((b");", b'")')) and line[:1] not in (b" ", b"\t")
+        if ends or line[:2] == b"})":
+            rest = b"\n".join(lines[n + 1 :])
+            return b"\n" * (n + 1) + rest if rest.strip() else data
+    return data
+
+
 def dechunked(data: bytes) -> bytes:
     """Return the data of a chunked body; `data` itself if it is not chunked.
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol.sse import is_data_part
 from .event_shapes import read_event
+from .order import value_of
 from .parse import parse_json
 from .times import seconds_in
 
@@ -15,6 +16,7 @@ SPACES = (b" ", b"\t", b"|")
 LOST, MORE = "lost", "more"
 TEXTS = 4
 HAVE_TEXTS = ('"delta":{', '"message":{', '"parts":[')
+SUMS = ("text", "thinking", "input_json")  # of raw deltas of Anthropic's
 MOST_OPEN = 20  # objects and lists
 NO_LOG = b"$#%<>*[\"'-"  # begin no line of a log, but a time in brackets may
 
@@ -133,6 +135,23 @@ def without_echoes(events: list[Any], labels: list[str]) -> list[Any]:
             for some in (pieces[1:], pieces[:-1]):
                 firsts.setdefault("".join(some), label)
     return [event for event, label in zip(events, labels) if label not in echoes]
+
+
+def without_sums(events: list[Any]) -> list[Any]:
+    """Return the events without those that anthropic-python's MessageStream makes from raw deltas
+    and adds to them, if the deltas are there.
+
+    >>> from .log import LoggedEvent
+    >>> values = [{"type": "content_block_delta"}, {"type": "text", "text": "a", "snapshot": "a"}]
+    >>> len(without_sums([LoggedEvent(one, 1, False, None, False, False) for one in values]))
+    1
+    """
+    values = [value_of(event) for event in events]
+    kinds = [value.get("type") if isinstance(value, dict) else None for value in values]
+    if "content_block_delta" not in kinds:
+        return events
+    pairs = list(zip(events, kinds, values))
+    return [one for one, kind, value in pairs if kind not in SUMS or "snapshot" not in value]
 
 
 def label_of(prefix: str) -> str:

@@ -93,7 +93,7 @@ def _events(texts: list[str], stamps: list[Any], labels: list[str]) -> Any:
             continue
         printed = begin_of_value(text)[1]
         language = language or printed
-        left_out: list[str] = []
+        left_out: list[tuple[int, str]] = []
         try:
             value = model_event(printed_value(text, left_out))
         except (NotRead, CaptureError):
@@ -107,7 +107,7 @@ def _events(texts: list[str], stamps: list[Any], labels: list[str]) -> Any:
         its.append(labels[number - 1])
         stamp = stamps[number - 1] if stamps[number - 1] is not None else before
         before = None
-        marks += [(number, mark) for mark in left_out]
+        marks += [(number + lines, mark) for lines, mark in left_out]
         events.append(LoggedEvent(value, number, False, stamp, True, False))
     if logged:
         problems = without_lines_of_log(problems)

@@ -12,7 +12,7 @@ from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
 from .cloud import lines_of_entries, lines_of_log
 from .compare import contents
-from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_request
+from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, without_request
 from .fold import Folded
 from .frames import packets, read_frames
 from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
@@ -90,7 +90,7 @@ def read(
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
         return _of_capture(data.decode(), file)
-    data = without_request(data)
+    data = without_fetch(without_request(data))
     answer = http_body(data.lstrip(b"\n"))
     if answer and answer[0] != data.partition(b"\r\n\r\n")[2]:
         return _of_body(*answer, "HTTP response", file, path)

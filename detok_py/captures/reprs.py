@@ -59,10 +59,10 @@ def printed_bytes(lines: list[str]) -> "tuple[list[tuple[bytes, int]], list[int]
     return [(part + end_of_line, number) for part, number in parts], others
 
 
-def printed_value(text: str, left_out: "list[str] | None" = None) -> Any:
+def printed_value(text: str, left_out: "list[tuple[int, str]] | None" = None) -> Any:
     """Return the value that a text prints: a dict, an object as a dict, its fields alone, or a list
-    of dicts. Add to `left_out` what was printed in place of a part, such as `[Object]`. Raises
-    NotRead.
+    of dicts. Add to `left_out` what was printed in place of a part, such as `[Object]`, behind the
+    number of lines that end before it. Raises NotRead.
 
     >>> printed_value("Chunk(id='x', choices=[Choice(delta=Delta(content='né'), index=0)])")
     {'id': 'x', 'choices': [{'delta': {'content': 'né'}, 'index': 0}]}
@@ -146,7 +146,7 @@ class _Printed:
     and where that ends. Raises NotRead.
     """
 
-    def __init__(self, text: str, language: str, left_out: list[str]) -> None:
+    def __init__(self, text: str, language: str, left_out: list[tuple[int, str]]) -> None:
         self.text = text
         self.language = language
         self.left_out = left_out
@@ -228,7 +228,7 @@ class _Printed:
         if self.text[end + 1 : end + 3] == " {":
             return self._items(end + 2, depth)
         if not self.text[at:].startswith("[Function"):
-            self.left_out.append(self.text[at : end + 1])
+            self.left_out.append((self.text.count("\n", 0, at), self.text[at : end + 1]))
         return None, end + 1
 
     def _between_angles(self, at: int, depth: int) -> tuple[Any, int]:
@@ -277,7 +277,7 @@ class _Printed:
         end = at
         while self.text[end : end + 1] not in ("", ",", "]", "}", "\n"):
             end += 1
-        self.left_out.append(self.text[at:end].strip())
+        self.left_out.append((self.text.count("\n", 0, at), self.text[at:end].strip()))
         return end
 
     def _strings(self, at: int) -> tuple[Any, int]:

@@ -47,6 +47,8 @@ OF_MISTRAL = (
     "open-mi",
 )
 
+# LangChain's messages with a tool's result.
+OF_TOOL = (["tool"], ["ToolMessageChunk"])
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 LEFT_OUT = " is left out: only choice 0 is read"
 
@@ -113,6 +115,8 @@ class Server:
             known = event is None or isinstance(event, dict)
             return None if known else "this event is not an object"
         self._learn_name(event, said)
+        if find(event, "type")[:1] in OF_TOOL:
+            self.finish = None  # "tool_calls": the answer goes on
         self.error = said.error or self.error
         self.finish = said.finish or self.finish
         self.total = max(self.total, said.total or 0)

@@ -25,6 +25,7 @@ from .log import (
     Joined,
     Problem,
 )
+from .logged import without_sums
 from .lost import WIDTH
 from .notes import (
     CHARSET,
@@ -141,7 +142,7 @@ def of_events(
     """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
     has text, ids or bytes.
     """
-    server = Server(path)
+    server, events = Server(path), without_sums(events)
     times, clocked = _times_of(events)
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]

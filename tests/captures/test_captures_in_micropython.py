@@ -13,7 +13,7 @@ from page_rig import fill
 from server_vectors import VECTORS, body_of
 from test_alike import single_rows
 from test_printed import PRINTED
-from test_recorders import CLOUD
+from test_recorders import CLOUD, PASTED
 from test_verdict import CASES, sse
 from test_wrapped import BODY, WRAPPED, cassette
 
@@ -44,7 +44,7 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     texts = [vector for vector in VECTORS if "content" in vector or "tool_call" in vector]
     for vector in texts:
         (tmp_path / vector["name"]).write_bytes(body_of(vector))
-    others = {**WRAPPED, **CASES, **PRINTED, **CLOUD}
+    others = {**WRAPPED, **CASES, **PRINTED, **CLOUD, **PASTED}
     for style in (None, "'", '"', "|", ">"):
         others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
     so_far = [

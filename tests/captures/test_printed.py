@@ -105,6 +105,15 @@ ChatCompletionChunk(
 )
 """
 ARRAY = "[\n  { type: 'content_block_delta', delta: { text: 'a' } },\n  {\n    type: 'content_block_delta',\n    delta: { text: 'b' }\n  }\n]\n"  # fmt: skip
+SUMMED_UP = """\
+RawMessageStartEvent(message=Message(id='msg_1', content=[], model='claude'), type='message_start')
+RawContentBlockDeltaEvent(delta=ThinkingDelta(thinking='so', type='thinking_delta'), index=0, type='content_block_delta')
+ThinkingEvent(type='thinking', thinking='so', snapshot='so')
+RawContentBlockDeltaEvent(delta=TextDelta(text='n', type='text_delta'), index=1, type='content_block_delta')
+TextEvent(type='text', text='n', snapshot='n')
+RawContentBlockDeltaEvent(delta=TextDelta(text='é', type='text_delta'), index=1, type='content_block_delta')
+TextEvent(type='text', text='é', snapshot='né')
+"""
 # name: the file, its texts by channel, who printed it
 PRINTED = {
     "Node, converse": (CONVERSE, {"content": "Ich {suche it's é", "tool_call": '{"name": "search", "arguments": {"query":"Äpfel"}}'}, "Node"),
@@ -114,6 +123,8 @@ PRINTED = {
     "Rust": (RUST, {"content": "Team: \u200d'é'"}, "Rust"),
     "Python, pprint": (PPRINT, {"content": "a long line of text that isn't one né"}, "Python"),
     "Node, cut": (CONVERSE[: CONVERSE.index("Delta: { delta: { toolUse")], {"content": "Ich {suche it's é"}, "Node"),
+    "Python, MessageStream": (SUMMED_UP, {"content": "né", "reasoning": "so"}, "Python"),
+    "Python, its sums alone": ("\n".join(line for line in SUMMED_UP.split("\n") if line[:4] == "Text"), {"content": "né"}, "Python"),
 }  # fmt: skip
 GO = "2025/10/02 11:04:01 {ID:c Choices:[{Index:0 Delta:{Content:Hel Role:} FinishReason:}] Usage:<nil>}\n"  # fmt: skip
 LEFT_OUT = """\
@@ -138,6 +149,15 @@ def test_what_a_program_printed_is_read(name):
     assert not any(chunk.broken for chunk in found.chunks)
 
 
+def test_sums_of_raw_deltas_in_lines_of_json_are_not_read_twice():
+    events = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}},
+        {"type": "text", "text": "a", "snapshot": "a"},
+    ]
+    found = read("".join(json.dumps(event) + "\n" for event in events * 9).encode())
+    assert b"".join(chunk.data for chunk in found.chunks) == b"a" * 9
+
+
 def test_a_value_on_several_lines_has_the_number_of_its_first():
     found = read(CONVERSE.encode())
     assert [chunk.line for chunk in found.chunks] == [2, 5, 7, 15, 21]
@@ -154,7 +174,7 @@ def test_what_node_left_out_is_said():
     out = json.loads(page.capture_rows(LEFT_OUT.encode().hex(), "a.txt"))
     said = "Node printed “... 3 more items”, “[Circular *1]”, “[Object]” in place of"
     assert out["verdict"].startswith(said)
-    assert "(line 2, 5, 6)" in out["notes"] and "depth: null" in out["notes"]
+    assert "(line 3, 5, 6)" in out["notes"] and "depth: null" in out["notes"]
     assert "Nothing else in it is broken" in out["verdict"]
 
 
@@ -163,7 +183,7 @@ def test_an_answer_whose_texts_node_left_out_is_not_called_empty():
         "{{\n  id: 'c',\n  choices: [ {{ index: 0, delta: [Object], finish_reason: {} }} ]\n}}\n"
     )
     with pytest.raises(
-        CaptureError, match=r"no token stream.*Node printed “\[Object\]”.*line 1, 5"
+        CaptureError, match=r"no token stream.*Node printed “\[Object\]”.*line 3, 7"
     ):
         read((chunk.format("null") + chunk.format("'stop'")).encode())
 

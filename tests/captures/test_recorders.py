@@ -124,3 +124,45 @@ def test_a_lost_character_in_pieces_of_a_server_that_may_repeat_its_text_stays()
     assert said == "Das ist sch\ufffd\ufffdn."
     assert [one[:2] for one in out["verdicts"]] == [["engine", "seam"]]
     assert "repeat" not in out["verdict"]
+
+
+FETCH = """\
+fetch("https://a.example/v1/chat/completions", {
+  "headers": {
+    "content-type": "application/json"
+  },
+  "body": "{\\"stream\\":true,\\"messages\\":[{\\"content\\":\\"data: né\\"}]}",
+  "method": "POST"
+});
+"""
+PASTED = {
+    "fetch": (FETCH + "\n" + BODY,),
+    "fetch, promise": (FETCH.replace("});", "}).then((r) => r);") + BODY,),
+    "fetch, one line": ('await fetch("https://a.example");\n' + BODY,),
+}
+
+
+@pytest.mark.parametrize("name", PASTED)
+def test_a_call_of_fetch_before_a_body_is_left_out(name):
+    (data,) = PASTED[name]
+    found = read(data.encode())
+    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert found.problems == []
+    assert found.chunks[0].line == data[: data.index("data: {")].count("\n") + 1
+
+
+def test_a_tool_s_result_begins_no_other_answer():
+    def message(kind, text, finish=None, **more):
+        meta = {"finish_reason": finish} if finish else {}
+        said = {"content": text, "type": kind, "response_metadata": meta, **more}
+        return f"event: messages\ndata: {json.dumps([said, {'langgraph_step': 1}])}\n\n"
+
+    out = shown(
+        message("AIMessageChunk", "", "tool_calls")
+        + message("tool", "14:05", tool_call_id="c")
+        + message("AIMessageChunk", "at two")
+        + message("AIMessageChunk", "", "stop")
+    )
+    assert "".join("".join(part[1] for part in row[1][2]) for row in out["rows"]) == "at two"
+    assert "Another answer" not in out["verdict"]
+    assert out["end"] == {"type": "finished", "reason": "stop"}
