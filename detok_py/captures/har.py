@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
+from .hubs import of_messages
 from .log import LoggedEvent, Problem
 from .notes import note_of_size
 from .parse import Halves, base64_bytes, parse_json
@@ -60,8 +61,12 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             found = stream
             found.header["source"]["entry"] = number
     for entry in entries if found is None else ():
-        messages = entry.get("_webSocketMessages") if isinstance(entry, dict) else None
-        found = found or _of_pieces(_received(messages), file)
+        received = _received(entry.get("_webSocketMessages")) if isinstance(entry, dict) else []
+        try:
+            of_hub = of_messages([one[:3] for one in received], file, "HAR, ")
+            found = found or (_by_messages(of_hub) if of_hub else _of_pieces(received, file))
+        except CaptureError as error:
+            problems.append(Problem(0, str(error)))
     if found is None:
         why = f" {problems[0].reason}" if problems else ""
         raise CaptureError(
@@ -246,9 +251,14 @@ def _of_messages(messages: Any, file: str) -> Any:
         found = of_events(events, [], "HAR, socket", file) if events else None
     except CaptureError:
         return None
-    if found and "times" in found.header["source"]:
+    return _by_messages(found) if found else None
+
+
+def _by_messages(found: Any) -> Any:
+    """Return a stream whose lines and times are those of a socket's messages."""
+    if "times" in found.header["source"]:
         found.header["source"]["times"] = "messages"
-    return inside(found, MESSAGES) if found else None
+    return inside(found, MESSAGES)
 
 
 def _received(messages: Any) -> list[Any]:

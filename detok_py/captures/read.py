@@ -15,7 +15,9 @@ from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, without_request
 from .fold import Folded
 from .frames import packets, read_frames
+from .gateways import note_on_borders, pieces_of_log
 from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
+from .hubs import of_lines as of_hub
 from .kinds import kind_of
 from .log import (
     BREAKS_OFF,
@@ -247,6 +249,13 @@ def _of_lines(
 ) -> Any:
     """Return the stream in lines: events, a log, or values that a program printed."""
     lines = data.replace(b"\r\n", b"\n").split(b"\n")
+    found = of_hub(data, lines, file)
+    if found:
+        return found
+    pieces = pieces_of_log(lines)
+    if pieces:
+        found = of_events(*read_pieces(*pieces), "log", file, path)
+        return with_note(found, note_on_borders(pieces[0]))
     logged = lines_of_log(lines)
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)
@@ -279,12 +288,12 @@ def _of_lines(
         if folded is not None:
             raise
         lines = data.replace(b"\r\n", b"\n").split(b"\n")
-        pieces = [] if path else _pieces(lines)
-        if not pieces:
+        events = [] if path else _pieces(lines)
+        if not events:
             if why is None:
                 raise
             raise why from None
-    found = of_events(pieces, [], "server-sent events", file)
+    found = of_events(events, [], "server-sent events", file)
     if any(line.rstrip() == b"event: done" for line in lines):
         found = with_end(found, "done")
     if any(line.rstrip() == b"event: output" for line in lines):

@@ -12,6 +12,7 @@ import pytest
 from page_rig import fill
 from server_vectors import VECTORS, body_of
 from test_alike import single_rows
+from test_hubs import COPIED, IN_HAR, LOGS
 from test_printed import PRINTED
 from test_recorders import CLOUD, PASTED
 from test_verdict import CASES, sse
@@ -44,7 +45,7 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     texts = [vector for vector in VECTORS if "content" in vector or "tool_call" in vector]
     for vector in texts:
         (tmp_path / vector["name"]).write_bytes(body_of(vector))
-    others = {**WRAPPED, **CASES, **PRINTED, **CLOUD, **PASTED}
+    others = {**WRAPPED, **CASES, **PRINTED, **CLOUD, **PASTED, **COPIED, **IN_HAR, **LOGS}
     for style in (None, "'", '"', "|", ">"):
         others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
     so_far = [

@@ -1,0 +1,175 @@
+"""Messages of SignalR and of socket.io, in a HAR and copied; a body's pieces in a gateway's log."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from detok_py.captures import page
+from detok_py.captures.read import read
+from detok_py.errors import CaptureError
+
+END = "\x1e"
+
+
+def compact(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def items(*texts, last: Any = None):
+    given: list[Any] = [{}, *[{"type": 2, "invocationId": "0", "item": text} for text in texts]]
+    return [compact(one) + END for one in [*given, {"type": 6}, *([last] if last else [])]]
+
+
+def calls(*arguments, target="Token", last: Any = None):
+    given = [{"type": 1, "target": target, "arguments": list(one)} for one in arguments]
+    return [compact(one) + END for one in [{}, *given, *([last] if last else [])]]
+
+
+def packets(*messages, prefix="42"):
+    return ['0{"sid":"a"}', '40{"sid":"b"}', "2", *[prefix + compact(one) for one in messages]]
+
+
+def socket(messages):
+    received = [
+        {"type": "receive", "time": 1.5 + n, "opcode": 1, "data": one}
+        for n, one in enumerate(messages)
+    ]
+    sent = {"type": "send", "time": 1, "opcode": 1, "data": messages[0]}
+    entry = {
+        "request": {"url": "wss://a.example/hub"},
+        "response": {},
+        "_webSocketMessages": [sent, *received],
+    }
+    return json.dumps({"log": {"version": "1.2", "entries": [entry]}})
+
+
+COMPLETED = {"type": 3, "invocationId": "0"}
+CHUNKS = [
+    {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+    for text, finish in (("né ", None), ("🚆", None), ("", "stop"))
+]
+# name: the messages, how it ends
+HUBS: dict[str, tuple[list[str], Any]] = {
+    "SignalR, items": (items("né ", "🚆", last=COMPLETED), "completed"),
+    "SignalR, items of objects": (items({"text": "né "}, {"text": "🚆"}, last=COMPLETED), "completed"),
+    "SignalR, calls": (calls(["né "], ["🚆"], last=COMPLETED), "completed"),
+    "SignalR, two arguments": (calls(["id", "né "], ["id", "🚆"]), None),
+    "SignalR, chunks": (items(*CHUNKS, last=COMPLETED), "stop"),
+    "SignalR, chunks in strings": (calls(*[[compact(one)] for one in CHUNKS]), "stop"),
+    "SignalR, an error": (items("né ", "🚆", last={"type": 7, "error": "gone"}), "gone"),
+    "SignalR, a failed call": (items("né ", "🚆", last={**COMPLETED, "error": "no"}), "no"),
+    "socket.io": (packets(["token", {"id": 7, "text": "né "}], ["token", {"id": 7, "text": "🚆"}], ["done", {"finish_reason": "stop"}]), "stop"),
+    "socket.io, strings": (packets(["token", "né "], ["token", "🚆"], ["streamEnd"]), "streamEnd"),
+    "socket.io, a namespace": (packets(["token", "né "], ["token", "🚆"], ["end"], prefix="42/chat,17"), "end"),
+    "socket.io, an error": (packets(["token", "né "], ["token", "🚆"], ["error", {"message": "no"}]), "no"),
+    "socket.io, reasoning": (packets(["thinking", "so"], ["token", "né "], ["token", "🚆"]), None),
+}  # fmt: skip
+COPIED = {f"{name}, copied": ("\n".join(rows) + "\n",) for name, (rows, _) in HUBS.items()}
+COPIED |= {
+    f"{name}, rows": (
+        "".join(f"{row}\t{len(row)}\t12:00:0{n}.250\n" for n, row in enumerate(rows)),
+    )
+    for name, (rows, _) in HUBS.items()
+}
+IN_HAR = {f"{name}, HAR": (socket(rows),) for name, (rows, _) in HUBS.items()}
+
+
+def content(found):
+    chunks = [chunk for chunk in found.chunks if chunk.channel == "content"]
+    return b"".join([chunk.data or b"" for chunk in chunks]).decode()
+
+
+@pytest.mark.parametrize("name", [*COPIED, *IN_HAR])
+def test_messages_of_hubs_are_read(name):
+    (data,) = {**COPIED, **IN_HAR}[name]
+    _, ends = HUBS[name.rpartition(",")[0]]
+    found = read(data.encode())
+    assert content(found) == "né 🚆"
+    assert (found.end or {}).get("reason", (found.end or {}).get("message")) == ends
+    of = "HAR, " if name in IN_HAR else ""
+    assert found.header["source"]["format"] == f"{of}{name.partition(',')[0]} messages"
+    assert found.problems == []
+    timed = "copied" not in name and "error" not in name
+    assert not timed or (found.seconds or 0) > 0
+
+
+def test_a_stream_of_signalr_that_is_not_completed_has_no_end():
+    out = json.loads(page.capture_rows("\n".join(items("a", "b")).encode().hex(), "a.txt"))
+    assert out["verdict"].startswith("It stops before its end")
+    closed = "\n".join(items("a", "b", last={"type": 7}))
+    out = json.loads(page.capture_rows(closed.encode().hex(), "a.txt"))
+    assert "closed the connection before" in out["notes"]
+
+
+@pytest.mark.parametrize("har", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        (calls(["x", "a"], ["y", "b"]), "SignalR messages.*“Token”"),
+        (packets(["a", "x"], ["b", "y"]), "socket.io messages.*“a”, “b”"),
+        (packets(["a", {"piece": 1}]), "socket.io messages.*“a”"),
+    ],
+)
+def test_what_may_not_be_the_text_is_not_shown_as_text(rows, names, har):
+    with pytest.raises(CaptureError, match=names):
+        read((socket(rows) if har else "\n".join(rows)).encode())
+
+
+def test_why_a_connection_was_refused_is_said():
+    with pytest.raises(CaptureError, match="The server said: not allowed"):
+        read(b'0{"sid":"a"}\n44{"message":"not allowed"}\n42["x"]\n')
+
+
+BODY = "".join(f"data: {compact(one)}\n\n" for one in CHUNKS) + "data: [DONE]\n\n"
+CUTS = (0, 40, 41, 90, len(BODY) - 9, len(BODY))
+
+
+def logged(key, made=lambda piece: piece, **more):
+    """Return the lines of a log with pieces of the body between its other lines."""
+    out = [{"level": 30, "time": 1742000000100, "msg": "start"}]
+    for n, (begin, end) in enumerate(pairwise(CUTS)):
+        said = {"msg": "chunk", key: made(BODY[begin:end])}
+        out.append({"level": 20, "time": 1742000000200 + 100 * n, **more, **said})
+        out.append({"level": 30, "time": 1742000000250 + 100 * n, "msg": f"request {n}"})
+    return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in out)
+
+
+def buffer(piece):
+    return {"type": "Buffer", "data": list(piece.encode())}
+
+
+LINES = [line for line in BODY.split("\n") if line]
+LOGS = {
+    "pino, chunk": (logged("chunk"),),
+    "pino, data": (logged("data"),),
+    "pino, msg": (logged("msg"),),
+    "pino, Buffer": (logged("chunk", buffer),),
+    "bunyan": (logged("chunk").replace('"time": 1742', '"v": 0, "time": 1742'),),
+    "pino, lines": ("".join(compact({"level": 20, "time": 1742000000100 + n, "chunk": line}) + "\n" for n, line in enumerate(LINES)),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_pieces_in_a_gateway_s_log_are_joined(name):
+    found = read(LOGS[name][0].encode())
+    assert content(found) == "né 🚆"
+    assert (found.end or {})["reason"] == "stop"
+    assert found.header["source"]["format"] == "log"
+    assert found.problems == []
+    assert (found.seconds or 0) > 0
+
+
+def test_the_second_of_two_requests_in_a_log_is_left_out():
+    one, other = logged("chunk", reqId=1), logged("chunk", reqId=2)
+    lines = [line for pair in zip(one.split("\n"), other.split("\n"), strict=True) for line in pair]
+    assert content(read("\n".join(lines).encode())) == "né 🚆"
+
+
+def test_characters_that_are_broken_between_two_pieces_are_told():
+    at = BODY.encode().index("🚆".encode()) + 2
+    pieces = [part.decode("utf-8", "replace") for part in (BODY.encode()[:at], BODY.encode()[at:])]
+    log = "".join(compact({"level": 20, "time": 1, "chunk": one}) + "\n" for one in pieces)
+    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    assert "In 1 place of its log, a character is broken where a piece ends" in out["notes"]
