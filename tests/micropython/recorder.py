@@ -270,6 +270,8 @@ def watch(recorder, cls):
             continue
         elif isinstance(member, FunctionType):
             setattr(cls, name, wrapped(recorder, member, name))
+            if cls.__dict__.get(f"__{name}__") is member:
+                setattr(cls, f"__{name}__", getattr(cls, name))  # as copy.copy calls it
         elif isinstance(member, classmethod):
             setattr(
                 cls,
