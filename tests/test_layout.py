@@ -143,6 +143,13 @@ def beyond_micropython(tree, names):
                 node.lineno,
                 ".decode with an error policy: there it knows none (codecs.utf_8_decode does)",
             )
+        elif isinstance(node, ast.JoinedStr) and any(
+            isinstance(inner, ast.JoinedStr)
+            for part in node.values
+            if isinstance(part, ast.FormattedValue)
+            for inner in ast.walk(part.value)
+        ):
+            yield node.lineno, "an f-string in the braces of another: there it is not a string"
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)

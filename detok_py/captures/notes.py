@@ -284,8 +284,9 @@ def _on_control_tokens(said: bytes) -> str:
                 found.append(token)
     if not found:
         return ""
+    named = listed([f"“{token}”" for token in found])
     return (
-        f"{CONTROL}: {listed([f'“{token}”' for token in found])}. The server did not stop there "
+        f"{CONTROL}: {named}. The server did not stop there "
         "or take them away, or the model wrote them letter by letter."
     )
 
