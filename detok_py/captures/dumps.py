@@ -199,7 +199,7 @@ def _chunks_in(data: bytes) -> list[tuple[int, int]]:
         digits = data[at:end].split(b";")[0].strip() if end >= 0 else b""
         if not digits or len(digits) > 8 or not _is_hex(digits):
             break
-        size = int(digits, 16)
+        size = min(int(digits, 16), len(data))  # MicroPython has no larger index
         if not size:
             break
         out.append((end + 2, end + 2 + size))

@@ -14,6 +14,7 @@ from .parse import base64_bytes, parse_json
 
 LEAST = 16  # bytes of a message without headers and payload
 STRING = 7
+MOST = (1 << 30) - 1
 
 
 def read_frames(data: bytes) -> "tuple[list[Any], list[Any]] | None":
@@ -125,7 +126,8 @@ def _headers(data: bytes) -> "dict[str, str] | None":
 
 
 def _uint(data: bytes, at: int, size: int) -> int:
-    return int.from_bytes(data[at : at + size], "big")
+    """Return an unsigned number; MOST for a larger one, which MicroPython takes for no index."""
+    return min(int.from_bytes(data[at : at + size], "big"), MOST)
 
 
 def _text(data: bytes) -> str:
