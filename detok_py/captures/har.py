@@ -16,6 +16,7 @@ from .parse import Halves, base64_bytes, parse_json
 from .servers import CONTENT, LOST
 from .stream import (
     NO_FACTS,
+    NO_TEXT,
     REPLACED,
     Chunk,
     Import,
@@ -68,10 +69,11 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
         except CaptureError as error:
             problems.append(Problem(0, str(error)))
     if found is None:
-        why = f" {problems[0].reason}" if problems else ""
+        first = problems[0].reason if problems else ""
+        advice = "; open the developer tools before the stream starts, and save it again with its content"
+        # An answer without text would be the same then.
         raise CaptureError(
-            "this HAR file has no stream of an engine; open the developer tools before the stream "
-            "starts, and save it again with its content." + why
+            f"this HAR file has no stream of an engine{'' if NO_TEXT in first else advice}. {first}".strip()
         )
     found.header["entries"] = streams
     creator = har["log"].get("creator")

@@ -10,7 +10,7 @@ from .alike import Same
 from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, is_utf8
 from .mojibake import CP1252, QUOTES, find_misread
-from .order import value_of
+from .order import quoted, value_of
 from .sentence import CONTROL, NOT_WHOLE, listed, missing
 from .servers import CONTENT, LOST
 
@@ -28,6 +28,11 @@ REASONING = (
     "|response.usage.output_tokens_details.reasoning_tokens|usageMetadata.thoughtsTokenCount"
 )
 LAST_EVENTS = 4
+# Where llama-server, vLLM, SGLang and Anthropic write the stop string at which an answer ended.
+STOP = (
+    "stopping_word|choices[*].matched_stop,stop_reason|meta_info.finish_reason.matched"
+    "|delta.stop_sequence"
+)
 TOTAL_OF_SGLANG = "meta_info.completion_tokens"
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
@@ -42,6 +47,8 @@ CONTROL_TOKENS = (
     "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|user|>", "<|assistant|>",
     "<|END_OF_TURN_TOKEN|>",
 )  # fmt: skip
+END_OF_S = "</s>"  # elsewhere it is HTML's
+OPEN, CLOSE = b"<think>", b"</think>"
 NOT_IN_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 WINDOWS = (
     "The file is not UTF-8. It is whole in Windows-1252, in which Python writes files on Windows, "
@@ -159,6 +166,17 @@ def _on_filter(events: list[Any]) -> str:
     return ""
 
 
+def _on_stop(events: list[Any]) -> str:
+    """Return a sentence on the stop string that ended an answer; "" if no server names it."""
+    for event in events[-LAST_EVENTS:]:
+        value = value_of(event)
+        found = find(value, STOP) if isinstance(value, dict) else []
+        if found and isinstance(found[0], str) and found[0]:
+            text = found[0].replace("\n", "\\n")
+            return f"It ended at the stop string “{quoted(text)}”."
+    return ""
+
+
 def note_of_size(size: Any, text: str) -> str:
     """Return what follows from the number of bytes that Chrome counted on the network of a body
     whose text is broken or misread; "" if the text is whole, or if nothing follows.
@@ -233,7 +251,7 @@ def notes_on(
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
-    said = [_on_refusal(events), _on_filter(events)]
+    said = [_on_refusal(events), _on_filter(events), _on_stop(events)]
     if done and not lines["other"] and not missing(problems):
         said.append(_on_done(events, server))
     said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
@@ -272,9 +290,15 @@ def _on_control_tokens(said: bytes) -> str:
     """Return a sentence on tokens of turns that stand in the text; "" if there are none, or if all
     of them are quoted or in code, where they may be meant.
     """
-    if not any(token.encode() in said for token in CONTROL_TOKENS):
+    if CLOSE in said and OPEN not in said.partition(CLOSE)[0] and b"`" + CLOSE not in said:
+        return (
+            "“</think>” is in the text without “<think>” before it: what is before it may be "
+            "reasoning that the server did not take apart."
+        )
+    if not any(token.encode() in said for token in CONTROL_TOKENS + (END_OF_S,)):
         return ""
-    found = []
+    ends = said.strip().endswith(END_OF_S.encode()) and b"<s>" not in said
+    found = [END_OF_S] if ends else []
     parts = said.decode().split("```")
     for line in "\n".join(parts[::2]).split("\n"):
         bare = "".join(line.split("`")[::2])

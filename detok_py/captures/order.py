@@ -8,10 +8,10 @@ as in `Facts` (stream.py).
 import json
 from typing import Any, Iterator
 
-from .alike import Same, Texts
+from .alike import Same, Texts, created_in
 from .compare import contents
 from .parse import parse_json
-from .times import stamp_of
+from .times import KEYS, since_first, stamp_of, steps_of
 
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_COUNTS = 8
@@ -40,6 +40,38 @@ def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]
     counts = ", ".join([f"from {before} to {after}" for _, before, after in jumps])
     told = {"counted": f" The count goes {counts}."} if jumps else {}
     return [(n, "count") for n, _, _ in jumps], told
+
+
+def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
+    """Return when each event came, in seconds since the first one, or None; and the "times" and
+    "steps" of the source. Without "times", all are the same, or they say only the second in which
+    an event was made.
+    """
+    stamps = [event.stamp for event in events]
+    coarse = steps_of(stamps) if None not in stamps else 0.0
+    for clock in ("lines",) + KEYS:
+        if clock != "lines":
+            stamps = [stamp_of(value_of(event), clock) for event in events]
+            if len(stamps) > 2 and stamps[-1] is None:
+                stamps[-1] = stamps[-2]  # an error has none
+        times = since_first(stamps)
+        if times is not None:
+            steps = steps_of(stamps)
+            return times, {"times": clock, "steps": steps} if steps else {"times": clock}
+    coarse = coarse or float(_created_advances(events))
+    return None, {"steps": coarse} if coarse else {}
+
+
+def _created_advances(events: list[Any]) -> bool:
+    """Return whether events say in which second each of them was made, not only the first."""
+    stamps: list[int] = []
+    for event in events:
+        value = event.value
+        lines = [value.line] if isinstance(value, Same) else []
+        lines = value.lines[:1] + value.lines[-1:] if isinstance(value, Texts) else lines
+        found = [value.get("created")] if isinstance(value, dict) else map(created_in, lines)
+        stamps += [stamp for stamp in found if type(stamp) is int and stamp > 1e9]
+    return stamps == sorted(stamps) and stamps[:1] != stamps[-1:]
 
 
 def value_of(event: Any) -> Any:
@@ -257,6 +289,18 @@ def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     which = "The last one goes to the end" if ended and said[-1] == longest else "The longest one"
     once = "".join(contents(its[said.index(longest)]))
     return [part[0].event for part in its[1:]], f" {which}: “{quoted(once)}”." if once else ""
+
+
+def other_openers(events: list[Any]) -> set[int]:
+    """Return which events, from 0, begin another answer than the one before: with another id."""
+    first = ""
+    out = set()
+    for n, event in enumerate(events):
+        opener = _opener(event.value)[0]
+        if opener and first and opener != first:
+            out.add(n)
+        first = opener or first
+    return out
 
 
 def quoted(text: str) -> str:

@@ -23,6 +23,7 @@ from .log import (
     BREAKS_OFF,
     DAMAGED,
     INSIDE,
+    NO_EVENT,
     LoggedEvent,
     Problem,
     is_utf8,
@@ -221,6 +222,9 @@ def _of_dump(data: bytes, file: str, path: str) -> Any:
         events, problems = read_log(body, stamps)
         if lossy:
             problems.append(Problem(0, LOSSY))
+        said = data[data.rfind(b"\ncurl: (") + 1 :].split(b"\n")[0]
+        if said.startswith(b"curl: ("):
+            problems.append(Problem(0, NO_EVENT + shown(said)))
         return inside(of_events(events, problems, "curl --trace", file, path), BODY)
     sent = packets(blocks_of(data))
     dumped = sent[0] if sent else hex_dump(data)

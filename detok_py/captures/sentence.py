@@ -12,6 +12,12 @@ from .rules import LESS
 from .servers import LEFT_OUT
 
 MOST_LINES = 3  # that a sentence names
+# Of events that break off: one of them may have had the end.
+OFF = " off or cannot be read"
+NO_END = (
+    "{} has no end here: the server did not say that it is over, or an event that breaks off did."
+)
+TOLD = ("In line", "Curl says")
 STOPS = "{} stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
@@ -53,10 +59,11 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         line = f" in line {facts.error}" if facts.error else ""
         first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
     elif facts.no_end:
-        stops = STOPS.format("The last answer" if facts.others else "It")
-        first.insert(
-            0, stops + ("" if facts.missing.startswith("In line") or NULS in facts.missing else CUT)
-        )
+        answer = "The last answer" if facts.others else "It"
+        said_so = OFF in facts.missing and not facts.missing.startswith(TOLD)
+        stops = (NO_END if said_so else STOPS).format(answer)
+        known = said_so or facts.missing.startswith(TOLD) or NULS in facts.missing
+        first.insert(0, stops if known else stops + CUT)
     elif end:
         first.append(_on_end(str(end.get("reason")), verdicts, facts))
     if facts.others:
@@ -135,7 +142,8 @@ def missing(problems: list[Any]) -> str:
             proxy = ": a proxy gave up" if any(mark in page for mark in OF_PROXIES) else ""
             said.append(f"In line {one.line}, {page}, comes in place of the rest{proxy}.")
         elif one.reason.startswith(CURL):
-            said.append(f"In line {one.line}, curl says: “{one.reason[len(NO_EVENT) :]}”.")
+            where = f"In line {one.line}, curl" if one.line else "Curl"
+            said.append(f"{where} says: “{one.reason[len(NO_EVENT) :]}”.")
     nuls = [one for one in problems if one.reason.endswith(NULS)]
     if nuls:
         count = sum([int(one.reason.split(" ")[0]) for one in nuls])
@@ -152,6 +160,6 @@ def missing(problems: list[Any]) -> str:
         many = len(damaged) > 1
         events = f"{len(damaged)} events break" if many else "1 event breaks"
         text = "their texts are" if many else "its text is"
-        said.append(f"{events} off or cannot be read ({listed(lines)}): {text} missing.")
+        said.append(f"{events}{OFF} ({listed(lines)}): {text} missing.")
         said += [one.reason for one in problems if one.reason.startswith(WIDTH)]
     return " ".join(said)

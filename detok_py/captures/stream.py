@@ -8,7 +8,7 @@ import json
 from typing import Any, NamedTuple
 
 from ..errors import CaptureError
-from .alike import Same, Texts, created_in
+from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
@@ -35,11 +35,10 @@ from .notes import (
     notes_on,
     usage_of,
 )
-from .order import order_of, value_in, value_of
+from .order import order_of, other_openers, times_of, value_in
 from .parse import Halves
 from .sentence import missing
 from .servers import CONTENT, Server
-from .times import KEYS, since_first, stamp_of, steps_of
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
 # has no times · end: the event that ended it, or None · problems: by line · left_out: how many more
@@ -143,7 +142,7 @@ def of_events(
     has text, ids or bytes.
     """
     server, events = Server(path), without_sums(events)
-    times, clocked = _times_of(events)
+    times, clocked = times_of(events)
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
@@ -194,36 +193,6 @@ def of_events(
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
 
 
-def _times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
-    """Return when each event came, in seconds since the first one, or None; and the "times" and
-    "steps" of the source. Without "times", all are the same, or they say only the second in which
-    an event was made.
-    """
-    stamps = [event.stamp for event in events]
-    coarse = steps_of(stamps) if None not in stamps else 0.0
-    for clock in ("lines",) + KEYS:
-        if clock != "lines":
-            stamps = [stamp_of(value_of(event), clock) for event in events]
-        times = since_first(stamps)
-        if times is not None:
-            steps = steps_of(stamps)
-            return times, {"times": clock, "steps": steps} if steps else {"times": clock}
-    coarse = coarse or float(_created_advances(events))
-    return None, {"steps": coarse} if coarse else {}
-
-
-def _created_advances(events: list[Any]) -> bool:
-    """Return whether events say in which second each of them was made, not only the first."""
-    stamps: list[int] = []
-    for event in events:
-        value = event.value
-        lines = [value.line] if isinstance(value, Same) else []
-        lines = value.lines[:1] + value.lines[-1:] if isinstance(value, Texts) else lines
-        found = [value.get("created")] if isinstance(value, dict) else map(created_in, lines)
-        stamps += [stamp for stamp in found if type(stamp) is int and stamp > 1e9]
-    return stamps == sorted(stamps) and stamps[:1] != stamps[-1:]
-
-
 def _without_names(chunks: list[Any]) -> list[Any]:
     """Return the chunks, without the bytes of their tokens if these are names, not text."""
     some = chunks[:MOST_NAMED]
@@ -256,7 +225,8 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
         return f"{NO_STREAM} It is {kind}."
     keys = keys_of(flat)
     if not keys:
-        first = f"Line {problems[0].line}: {problems[0].reason}." if problems else ""
+        at = [one for one in problems if one.line][:1]
+        first = f"Line {at[0].line}: {at[0].reason}." if at else ""
         return " ".join([one for one in (NO_STREAM, missing(problems), first) if one])
     shown = ", ".join([f"`{key[:40]}`" for key in keys[:MOST_KEYS]])
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
@@ -279,7 +249,10 @@ def _chunks_of_events(
     chunks: list[Any] = []
     seconds = 0.0
     number = line = begin = 0
+    others = other_openers(events)
     for at, event in enumerate(events):
+        if at in others and server.finish is None:
+            server.finish = ""  # the answer before it has no end
         seconds = times[at] if times else 0.0
         texts = event.value if isinstance(event.value, Texts) else None
         number, line = number + 1, event.line
@@ -317,14 +290,23 @@ def _chunks_of_events(
                 if made and cut and made[0].broken != HALF and not made[0].tokens:
                     parted.append((len(chunks), made[0].data.decode()[:1]))
                 chunks += made
-    for part in server.flush():  # what closes a call, which no event has
+    _end_channels(server, halves, chunks, opened)
+    return chunks
+
+
+def _end_channels(
+    server: Server, halves: dict[str, Halves], chunks: list[Any], opened: dict[str, int]
+) -> None:
+    """Write into the last chunk of a channel what closes a call, which no event has, and the U+FFFD
+    of a half that stays alone.
+    """
+    for part in server.flush():
         seconds, channel, tokens, data, *rest = chunks[opened[part.channel]]
         data = (data or b"") + part.text.encode()
         chunks[opened[part.channel]] = Chunk(seconds, channel, tokens, data, *rest)
     for channel in halves:
         if halves[channel].held:
             _end_half(halves[channel], chunks, opened[channel])
-    return chunks
 
 
 def _end_half(half: Halves, chunks: list[Any], n: int) -> None:

@@ -383,6 +383,7 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
         first, last = run.begin - begin, min(run.end - begin, len(text))
         units = [_units(text[:first]), _units(text[:last])]
         got = "".join(texts[n : n + 8])[first : run.end - begin]
+        got += "…" if len(got) < run.end - run.begin else ""
         right = _all_right(run.right, run.encoding)
         add("misread", Place(n, got, right, units[0], units[1]))
         # A run may go on in the next rows.

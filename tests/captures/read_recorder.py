@@ -11,7 +11,7 @@ from detok_py.captures import read as reader
 
 # In more lines, the rest of an event is looked for less far in MicroPython.
 MOST_BYTES, MOST_LINES = 20_000, 300
-FOLDER = Path(os.environ["READ_FOLDER"])
+FOLDER = Path(os.environ.get("READ_FOLDER", ""))
 plain = reader.read
 
 
@@ -27,4 +27,5 @@ def kept(data, file="", *more, **named):
     return plain(data, file, *more, **named)
 
 
-reader.read = kept
+if "READ_FOLDER" in os.environ:  # not where pytest looks for examples
+    reader.read = kept

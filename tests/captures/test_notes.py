@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from stream_samples import STREAMS
 from test_verdict import delta, finish, read, response, sse, tgi, usage, whole
 
 from detok_py.errors import CaptureError
@@ -501,3 +502,69 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     assert said in notes("WebInspector") and bool(said) == bool(notes("WebInspector"))
     # Other tools count characters, or the text that they have decoded.
     assert notes("a tool") == ""
+
+
+def test_the_stop_string_that_ended_an_answer_is_named():
+    llama = {"content": "", "stop": True, "stop_type": "word", "stopping_word": "\nUser:"}
+    notes = read(sse({"content": "né", "stop": False}, llama))["notes"]
+    assert notes == "It ended at the stop string “\\nUser:”."
+    at_token = {"choices": [{"delta": {}, "finish_reason": "stop", "stop_reason": 151645}]}
+    assert read(sse(delta("né"), at_token))["notes"] == ""
+
+
+def test_an_answer_with_another_id_is_another_answer_also_without_an_end_before_it():
+    def begun(name: str) -> Any:
+        return {"id": name, "choices": [{"delta": {"role": "assistant", "content": ""}}]}
+
+    def said(*events: Any) -> str:
+        return str(read(sse(*events))["notes"])
+
+    one, two = {"id": "a", **delta("Der Rhein")}, {"id": "b", **delta("Der Rhein ist")}
+    noted = "Another answer begins in line 5; its text is behind the first one's."
+    assert said(begun("a"), one, begun("b"), two, finish("stop")) == noted
+    assert said(begun("a"), one, begun("a"), {"id": "a", **delta(" ist")}, finish("stop")) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("Hm, ja.</think>Ja.", "“</think>” is in the text without “<think>”"),
+        ("<think>Hm.</think>Ja.", ""),
+        ("Es endet mit `</think>`.", ""),
+        ("Ja.</s>", "“</s>”"),
+        ("<s>Nein</s> ja, <s>nein</s>", ""),
+    ],
+)
+def test_tags_that_the_server_should_have_taken_away_are_named(text, mark):
+    notes = read(sse(delta(text), finish("stop")))["notes"]
+    assert mark in notes and bool(mark) == bool(notes)
+
+
+def test_an_error_without_a_time_does_not_take_the_times_of_the_others():
+    made = [
+        {"created_at": f"2026-11-26T07:00:0{n}.5Z", "response": "né", "done": False}
+        for n in range(3)
+    ]
+    assert read(sse(*made, {"error": "unexpected EOF"}))["seconds"] == 2.0
+
+
+def test_an_end_may_be_in_an_event_that_breaks_off():
+    damaged = '{"choices":[{"delta":{},"finish_reason":"st'
+    said = read(f"data: {json.dumps(delta('né'))}\n\ndata: {damaged}\n\n")["notes"]
+    assert said.startswith("It has no end here:") and "connection" not in said
+
+
+def test_what_curl_says_behind_its_trace_is_quoted():
+    trace = (STREAMS / "curl-trace.txt").read_bytes()
+    end = trace.rindex(b"\n", 0, trace.rindex(b"<= Recv data")) + 1
+    trace = trace[:end] + b"curl: (18) transfer closed with outstanding read data\n"
+    said = read(trace)["notes"]
+    assert "Curl says: “curl: (18) transfer closed" in said and "this is only a part" not in said
+
+
+def test_a_har_whose_answer_is_an_error_gives_no_advice_to_save_it_again():
+    content = {"mimeType": "text/event-stream", "text": 'data: {"error":{"message":"busy"}}\n\n'}
+    har = {"log": {"entries": [{"response": {"content": content}}]}}
+    with pytest.raises(CaptureError) as caught:
+        read(json.dumps(har))
+    assert "The server said: busy" in str(caught.value) and "again" not in str(caught.value)

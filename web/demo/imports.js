@@ -65,8 +65,10 @@ export function describeImport({ header, verdict, notes, verdicts }, recording) 
   for (const one of faulty) {
     const begun = begunPlaces(one.places);
     const places = begun.slice(0, MOST_NAMED).map(({ row, got, right }) => {
-      const { line, event } = recording.step(row);
-      const where = line === undefined ? `event ${event}` : `line ${line} (event ${event})`;
+      // Misread text may go on in the next rows.
+      let last = one.places.findIndex((place) => place.row === row);
+      while (one.rule === "misread" && right && one.places[last + 1]?.right === "") last++;
+      const where = whereIs(recording.step(row), recording.step(one.places[last]?.row ?? row));
       const how = got ? `arrived as “${quotable(got)}”` : "did not arrive";
       return `${where}${right ? `: “${right}” ${how}` : ""}`;
     });
@@ -75,6 +77,19 @@ export function describeImport({ header, verdict, notes, verdicts }, recording) 
   if (recording.notRead) said.push(recording.notRead);
   const from = header.source?.server;
   return said.length ? `${from ? `${from}. ` : ""}${said.join(" ")}` : "";
+}
+
+/**
+ * Where something is, from one step to another.
+ * @param {{line?: number, event?: number}} first
+ * @param {{line?: number, event?: number}} last
+ */
+function whereIs(first, last) {
+  const more = last.event !== first.event;
+  const events = more ? `events ${first.event} to ${last.event}` : `event ${first.event}`;
+  if (first.line === undefined) return events;
+  const lines = more ? `lines ${first.line} to ${last.line}` : `line ${first.line}`;
+  return `${lines} (${events})`;
 }
 
 /**

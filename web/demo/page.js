@@ -433,7 +433,9 @@ async function open(file, { source, ...given } = {}) {
     const sentences = [
       said || end?.note || "",
       ids ? describeIds(ids) : "",
-      markup ? `Its text has the markup of ${markup}.` : "",
+      markup
+        ? `Its text has tags as those of ${markup}; other formats, or a text about tags, may have them too.`
+        : "",
     ].filter(Boolean);
     const readAs = markup
       ? { label: `Read it as ${markup}`, action: () => void redecode(markup) }
