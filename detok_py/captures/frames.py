@@ -9,8 +9,8 @@ from codecs import utf_8_decode
 from typing import Any
 
 from ..errors import CaptureError
-from .log import LoggedEvent, Problem, is_utf8
-from .parse import base64_bytes, parse_json
+from .log import LoggedEvent, Problem
+from .parse import base64_bytes, is_utf8, parse_json
 
 LEAST = 16  # bytes of a message without headers and payload
 STRING = 7

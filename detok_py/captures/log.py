@@ -19,7 +19,7 @@ from .joined import Ahead, is_whole, opens
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
-from .parse import parse_json
+from .parse import is_utf8, parse_json
 from .printed import begins_printed, by_go
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
@@ -407,16 +407,6 @@ def _is_cesu(data: bytes) -> bool:
         [part[2:] if part[:1] >= b"\xa0" else b"\xed" + part for part in parts[1:]]
     )
     return len(parts) > 1 and is_utf8(rest)
-
-
-def is_utf8(data: bytes) -> bool:
-    """Return whether bytes are UTF-8."""
-    try:
-        data.decode()
-    except UnicodeError:
-        return False
-    # MicroPython takes surrogates for characters.
-    return b"\xed" not in data or all(part[:1] < b"\xa0" for part in data.split(b"\xed")[1:])
 
 
 def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from .alike import Same
 from .event_shapes import find
-from .log import ENCODED, MARKED, MIXED, PAGER, is_utf8
+from .log import ENCODED, MARKED, MIXED, PAGER
 from .mojibake import CP1252, QUOTES, find_misread
 from .order import quoted, value_of
+from .parse import is_utf8
 from .sentence import CONTROL, NOT_WHOLE, listed, missing
 from .servers import CONTENT, LOST
 

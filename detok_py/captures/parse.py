@@ -127,3 +127,35 @@ class Halves:
         """Return what is held as U+FFFD."""
         held, self.held = self.held, 0
         return ("\ufffd".encode(), True) if held else (b"", False)
+
+
+# The second bytes that make a character of these first bytes, from one to below another (RFC 3629).
+SECOND = (
+    (b"\xe0", b"\xa0", b"\xc0"),
+    (b"\xed", b"\x80", b"\xa0"),
+    (b"\xf0", b"\x90", b"\xc0"),
+    (b"\xf4", b"\x80", b"\x90"),
+)
+NEVER = (b"\xc0", b"\xc1") + tuple([bytes([byte]) for byte in range(0xF5, 0x100)])
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether bytes are UTF-8.
+
+    >>> is_utf8("né".encode()), is_utf8(b"\\xc0\\xbb"), is_utf8(b"\\xed\\xa0\\x80")
+    (True, False, False)
+    """
+    try:
+        text = data.decode()
+    except UnicodeError:
+        return False
+    # MicroPython takes other sequences for characters, too: overlong ones, surrogates, and beyond.
+    return len(text) == len(data) or not (
+        any(byte in data for byte in NEVER)
+        or any(
+            not first <= part[:1] < end
+            for byte, first, end in SECOND
+            if byte in data
+            for part in data.split(byte)[1:]
+        )
+    )

@@ -12,12 +12,12 @@ from .log import (
     NO_EVENT,
     LoggedEvent,
     Problem,
-    is_utf8,
     read_pieces,
     shown,
     without_lines_of_log,
 )
 from .logged import is_of_log, label_of, without_echoes
+from .parse import is_utf8
 from .printed import PYTHON, begin_of_value
 from .reprs import (
     NotRead,

@@ -26,14 +26,13 @@ from .log import (
     NO_EVENT,
     LoggedEvent,
     Problem,
-    is_utf8,
     read_log,
     read_pieces,
     shown,
 )
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .order import quoted
-from .parse import parse_json
+from .parse import is_utf8, parse_json
 from .printed import joined_values
 from .printout import may_be_printed, of_printed
 from .servers import COMPATIBLE

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
-from .log import is_utf8
 from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
+from .parse import is_utf8
 from .replaced import asked, read_as
 from .rows import came, count_of, numbered, shown, texts_of
 from .rules import LESS, RULES
