@@ -194,15 +194,21 @@ def _stamped_back(events: list[Any]) -> list[tuple[int, str]]:
     """
     made = []
     for n, value in _numbered(events):
-        stamp = stamp_of(value, "created_at")
-        if stamp is not None:
-            made.append((n, stamp))
+        if isinstance(value, dict) and isinstance(value.get("created_at"), str):
+            made.append((n, value))
     out = []
-    for at in range(1, len(made) - 1):
-        if made[at][1] < made[at - 1][1] < made[at + 1][1]:
-            out.append((made[at][0], "order"))
-    stamps = [stamp for _, stamp in made]
-    backs = len([1 for at in range(1, len(stamps)) if stamps[at] < stamps[at - 1]])
+    backs = 0
+    for at in range(1, len(made)):
+        (_, before), (n, value) = made[at - 1 : at + 1]
+        if value["created_at"] >= before["created_at"]:
+            continue  # as texts: reading each time takes longer than all the rest
+        found = [stamp_of(one, "created_at") for _, one in made[at - 1 : at + 2]]
+        stamps = [stamp for stamp in found if stamp is not None]
+        if len(stamps) < len(found):
+            return []
+        backs += stamps[1] < stamps[0]
+        if len(stamps) == 3 and stamps[1] < stamps[0] < stamps[2]:
+            out.append((n, "order"))
     return out if backs == len(out) else []
 
 
@@ -296,7 +302,10 @@ def other_openers(events: list[Any]) -> set[int]:
     first = ""
     out = set()
     for n, event in enumerate(events):
-        opener = _opener(event.value)[0]
+        value = event.value
+        if isinstance(value, dict) and "choices" not in value and "message" not in value:
+            continue
+        opener = _opener(value)[0]
         if opener and first and opener != first:
             out.add(n)
         first = opener or first
