@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from .event_shapes import find, read_event
-from .log import LoggedEvent, is_utf8
-from .parse import parse_json
+from .log import LoggedEvent
+from .parse import is_utf8, parse_json
 from .stream import Facts, Import, of_events, with_end, with_note
 from .times import seconds_in
 
