@@ -2,7 +2,7 @@
 reports broken glyphs. `detok proxy` runs the chaos proxy alone.
 
 In: the command line. Out: a verdict on stdout and in files (JSON, JUnit, HTML); exit code 0 if
-clean, 1 for violations, 2 if it could not run.
+clean, 1 for violations, 2 if it could not run or there was no answer to test.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import report
-from .drive import Check, drive, first_line, launch_options, summary, unfit
+from .drive import Check, drive, exit_code, first_line, launch_options, summary, unfit
 from .options import CheckError, cuts, steps_of, true_text
 from .options import add_arguments as add_options
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             Path(name).write_text(write(result), encoding="utf-8", errors="backslashreplace")
     if not to_stdout:
         print(summary(result))
-    return 1 if result["violations"] else 0
+    return exit_code(result)
 
 
 # --- the browser ----------------------------------------------------------------------------------

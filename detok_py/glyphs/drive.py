@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
 from . import report
+from .answered import Missing, Requests, by_page, by_proxy
 from .calls import Steps, is_playwrights
 from .options import CheckError
 from .traffic import origin_of
@@ -44,8 +44,6 @@ FIELDS = (
     "textarea:visible, [contenteditable=true]:visible, [contenteditable='']:visible, "
     "[contenteditable='plaintext-only']:visible, input[type=text]:visible, input:not([type]):visible"
 )
-# Types of requests that never stream an answer.
-STATIC = ("stylesheet", "font", "image", "media", "manifest")
 PENDING_SECONDS = 20  # the check does not wait for a request that takes longer
 
 
@@ -67,17 +65,45 @@ class Check(NamedTuple):
             return str(self.args.prompt)
         return self.truth if self.steps is None else None
 
+    @property
+    def asks(self) -> bool:
+        """Whether a prompt is sent, or a script does more than wait."""
+        if self.steps is None:
+            return self.prompt is not None
+        return any(verb in ("click", "fill", "type", "press") for one in self.steps for verb in one)
+
+    @property
+    def typed(self) -> list[str]:
+        """The texts that are typed into the page. Not empty if it is asked in any way."""
+        if not self.asks or self.steps is None:
+            return [self.prompt or ""] if self.asks else []
+        texts = []
+        for step in self.steps:
+            ((verb, what),) = step.items()
+            if verb in ("fill", "type"):
+                texts.append(str(what.get("text", "") if isinstance(what, dict) else what))
+        return [one.replace("{prompt}", self.prompt or "") for one in texts] or [""]
+
+
+def exit_code(result: dict[str, Any]) -> int:
+    """Return the exit code for a verdict: 0 if it is clean, 1 for faults, 2 if no answer was
+    tested.
+    """
+    found = {one["id"] for one in result["violations"]}
+    return 2 if found == {"no-answer"} else int(bool(found))
+
 
 def summary(result: dict[str, Any]) -> str:
     """Return the verdict as text for a terminal."""
     lines = [
         report.sentence(result)
         if result["violations"]
-        else report.clean(result, f" on {result['url']}") + "."
+        else report.clean(result, f" on {result['url']}") + f".\n{report.scope(result)}"
     ]
     lines += [
         f"  to be judged: {e['id']}: {e['description']}{report.how_late(e)}: {report.visible(str(e.get('text', '')))!r}"
         for e in result["incomplete"][:20]
+        if e["id"] != "not-asked"  # the sentence above says so
     ]
     return "\n".join(lines)
 
@@ -129,42 +155,21 @@ def launch_options(
     return options
 
 
-class Requests:
-    """The requests of a page: their hosts, and which are not answered yet."""
-
-    def __init__(self, page: Any) -> None:
-        self.hosts: set[str] = set()
-        self._waiting: list[tuple[Any, float]] = []
-        page.on("request", self._began)
-        page.on("websocket", lambda socket: self.hosts.add(urlsplit(socket.url).netloc))
-        page.on("requestfinished", self._ended)
-        page.on("requestfailed", self._ended)
-
-    def _began(self, request: Any) -> None:
-        if request.resource_type not in STATIC:
-            self.hosts.add(urlsplit(request.url).netloc)
-        if request.resource_type in ("fetch", "xhr"):
-            self._waiting.append((request, time.monotonic()))
-
-    def _ended(self, request: Any) -> None:
-        self._waiting[:] = [one for one in self._waiting if one[0] != request]
-
-    @property
-    def pending(self) -> bool:
-        """Whether a request of the last PENDING_SECONDS has no answer."""
-        return any(time.monotonic() - since < PENDING_SECONDS for _, since in self._waiting)
-
-
 def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     """Open the address, do the steps, wait until the page is quiet, and return the verdict."""
     if "://" not in check.url:
         check = check._replace(url="http://" + check.url)
     require_proxy(check)
     watch.traffic = check.traffic
-    requests = Requests(page)
+    requests = Requests(page, time.monotonic, PENDING_SECONDS)
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)
+    before, asked = "", time.monotonic()
     try:
+        yield from _ready(watch, page, check)
+        before, asked = (yield from watch._text(None)), time.monotonic()
+        if check.asks:
+            requests.forget()
         typed = yield from _ask(watch, page, check)
         settled = yield from settle(watch, page, requests, check.args.quiet, deadline)
     except Exception as error:
@@ -176,7 +181,10 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         for problem in traffic.problems:
             if any(host in problem for host in requests.hosts) or check.args.upstream:
                 raise CheckError(problem)
-    result: dict[str, Any] = yield from watch._result(judging(check, typed))
+    options = judging(check, typed)
+    after = yield from watch._text(None)
+    missing = missing_answer(check, options, before, after, requests, time.monotonic() - asked)
+    result: dict[str, Any] = yield from watch._result(options._replace(missing=missing))
     return complete(result, check, requests.hosts, settled)
 
 
@@ -221,13 +229,29 @@ def _open(page: Any, check: Check) -> Steps:
         )
 
 
+def missing_answer(
+    check: Check, options: Options, before: str, after: str, requests: Requests, seconds: float
+) -> Missing | None:
+    """Return why there was no answer to test; None if there was one, or if its text is known."""
+    if options.truth is not None:
+        return None  # the page has to show that text
+    if check.traffic:
+        return by_proxy(check.traffic, options.answers, seconds)
+    return by_page(before, after, check.typed, requests, seconds)
+
+
+def _ready(watch: GlyphWatch, page: Any, check: Check) -> Steps:
+    """Wait until the page can be asked, if a prompt is to be typed."""
+    if check.steps is None and check.prompt is not None:
+        yield from find_field(page, check.args.timeout)
+        yield from watch._settle(min(check.args.quiet, 300), 15_000, 0)
+
+
 def _ask(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     """Do the steps of the script, or send the prompt; return how often the true text was typed."""
     if check.steps is None:
         if check.prompt is None:
             return 0
-        yield from find_field(page, check.args.timeout)
-        yield from watch._settle(min(check.args.quiet, 300), 15_000, 0)
         return (yield from ask(page, check.prompt))
     typed = 0
     for number, step in enumerate(check.steps, 1):
@@ -283,7 +307,7 @@ def _unread(check: Check, hosts: set[str]) -> list[dict[str, Any]]:
         if a.sent.text is None and check.truth is None
     ]
     texts += [p for p in dict.fromkeys(traffic.problems) if any(h in p for h in hosts)]
-    if not traffic.answers:
+    if not traffic.answers and check.truth is not None:
         texts.append("no stream passed the proxy: the page's own server may fetch it (--listen)")
     return [entry("not-read", target=[], text=text) for text in texts]
 

@@ -244,6 +244,7 @@ class Connection:
             coding, 0
         )  # the formats as values of zlib's `wbits`
         record = None
+        self.traffic.note_status(url, answer.status_code, _named(request))
         if (
             request.method != b"HEAD"
             and answer.status_code == 200

@@ -37,6 +37,7 @@ class ChaosProxy(Traffic):
     ) -> None:  # fmt: skip
         super().__init__(split, delay, only, websocket)
         self._listen, self._port, self._upstream = listen, port, upstream and origin_of(upstream)
+        self.used = upstream is not None
         self._servers: dict[str | None, asyncio.Server] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -124,6 +125,7 @@ class ChaosProxy(Traffic):
     def url(self, address: str) -> str:
         """Return the address at which the proxy serves `address`."""
         upstream = origin_of(address)
+        self.used = True
         if upstream not in self._servers:
             self._await(self._open(upstream, 0))
         return self._address(upstream) + address[len(upstream) :]

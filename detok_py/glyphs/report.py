@@ -33,6 +33,14 @@ def sentence(result: dict[str, Any]) -> str:
     """Return the violations as text for people."""
     found = result["violations"]
     said = ""
+    if all(one["id"] == "no-answer" for one in found):
+        where = result["url"] or "the page"
+        return "\n".join(
+            [
+                f"No answer was tested on {where}:",
+                *[f"  {visible(one['text'])}.\n    {one['cause_hint']}" for one in found],
+            ]
+        )
     lines = [f"{counted(found)} on {result['url'] or 'the page'}:"]
     for one in found[:20]:
         where = " ".join(one.get("target") or []) or "the page's text"
@@ -57,6 +65,25 @@ def clean(result: dict[str, Any], where: str = "") -> str:
     return said
 
 
+COMPARED = (
+    "The text was compared with what was sent; "
+    "spaces, ASCII punctuation, and typographic quotes and dashes are not compared."
+)
+NOT_COMPARED = (
+    "Whether text is missing was not checked: what was sent is not known "
+    "(the proxy, --split, or the true text, --text, tells it)."
+)
+NOT_ASKED = "No answer was asked for or seen, so none was tested: add --prompt TEXT or --script FILE, and --split every-byte to cut its stream."
+
+
+def scope(result: dict[str, Any]) -> str:
+    """Return what a verdict without violations covers, as text for people."""
+    if any(one["id"] == "not-asked" for one in result["incomplete"]):
+        return NOT_ASKED
+    passed = {one["id"] for one in result["passes"]}
+    return COMPARED if "dropped-text" in passed else NOT_COMPARED
+
+
 def doubt(result: dict[str, Any]) -> str:
     """Return which cuts were not tested, as text for people; "" if all were."""
     joined = [one for one in result["incomplete"] if one["id"] == "pieces-joined"]
@@ -76,6 +103,7 @@ PIECES = {
     "format-markup": "markup of a chat format",
     "markdown-flash": "shown as Markdown syntax",
     "held-too-long": "held",
+    "no-answer": "no answer was tested",
 }
 
 
@@ -90,6 +118,9 @@ def counted(found: Sequence[dict[str, Any]]) -> str:
         kinds.setdefault(PIECES.get(one["id"], ""), []).append(one)
     said = []
     for kind, ones in kinds.items():
+        if ones[0]["id"] == "no-answer":
+            said.append(kind)
+            continue
         many = len(ones) > 1
         what = f"piece{'s' * many} of text" if kind else f"broken glyph{'s' * many}"
         late = max([one.get("late_ms", 0.0) for one in ones]) / 1000
@@ -191,6 +222,7 @@ def as_html(result: dict[str, Any]) -> str:
         "<meta http-equiv=content-security-policy content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>{said}</title><style>{CSS}</style>",
         f"<h1>{said}</h1>",
+        f"<p>{html.escape(scope(result))}" * (not result["violations"]),
         f"<p><code>{html.escape(visible(result['url']))}</code>, {result['timestamp']}, detok {html.escape(result['testEngine']['version'])}</p>",
     ]
     for group, title in (("violations", "Violations"), ("incomplete", "To be judged")):

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
-from .drive import Check, complete, judging, require_proxy
+from .answered import by_proxy
+from .drive import Check, complete, exit_code, judging, require_proxy
 from .markup import markers
 from .options import CheckError
 from .verdict import Options, Seen, verdict
@@ -49,6 +50,7 @@ def run_and_judge(
     command = command_of(args)
     check = Check(args, shlex.join(command), truth, [], traffic)
     require_proxy(check)
+    begun = time.monotonic()
     with Program(command, traffic) as program:
         settled = program.use(args)
         now = time.time() * 1000
@@ -58,9 +60,12 @@ def run_and_judge(
         code = program.code
     text = "\n".join(lines).rstrip("\n")  # the rest of the screen is empty
     options = judging(check, 1 if args.prompt else 0)
+    if traffic and truth is None:
+        waited = time.monotonic() - begun
+        options = options._replace(missing=by_proxy(traffic, options.answers, waited))
     seen = Seen(findings, check.url, text, (), program.watch.tails, markup)
     result = _judged(seen, options)
-    if code and not result["violations"]:
+    if code and exit_code(result) != 1:
         said = next((line for line in reversed(lines) if line), "it wrote nothing")
         how = f"exit code {code}" if code > 0 else signal.Signals(-code).name
         raise CheckError(f"{command[0]} ended with {how}: {said}")

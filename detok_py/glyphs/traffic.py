@@ -65,6 +65,7 @@ class SentText:
         elif LINES_OF_JSON.search(content_type):
             self._reader = LineReader()
         self._document = "" if "application/json" in content_type and not self._reader else None
+        self.is_document: bool = self._document is not None
         charset = re.search(r"charset=\"?([\w-]+)", content_type)
         try:
             decoder = codecs.getincrementaldecoder(charset.group(1) if charset else "utf-8")
@@ -184,6 +185,15 @@ def origin_of(address: str) -> str:
     return f"{url.scheme}://{url.netloc}"
 
 
+def status_failure(url: str, status: int) -> str:
+    """Return the sentence for an answer whose status is an error.
+
+    >>> status_failure("http://127.0.0.1:8080/v1/chat/completions?key=1", 500)
+    'http://127.0.0.1:8080/v1/chat/completions answered HTTP 500'
+    """
+    return f"{url.partition('?')[0]} answered HTTP {status}"
+
+
 # The header in which the proxy numbers its streams, for reads.js.
 STREAM_HEADER = "Detok-Stream"
 _numbers = itertools.count(1)
@@ -247,6 +257,8 @@ class Traffic:
     `split` says where streams are cut, and `websocket` whether a message becomes several
     `fragments` or several `messages`. `answers` are the streams, without files, `problems` are
     sentences for the user, and `blind` has the hosts of encrypted connections, which are not cut.
+    `failed` has a sentence for each answer to a script whose status is an error. `used` says
+    whether anything was to pass here.
     """
 
     def __init__(self, split: str, delay: float, only: str | None, websocket: str) -> None:
@@ -267,12 +279,20 @@ class Traffic:
         self.answers: list[Answer] = []
         self.problems: list[str] = []
         self.blind: set[str] = set()
+        self.failed: list[str] = []
+        self.used: bool = False
 
     def begin(self, url: str, content_type: str) -> Answer:
         """Add a new answer to `answers`, and return it."""
         answer = Answer(url, content_type, self.split, self.answers)
         self.answers.append(answer)
         return answer
+
+    def note_status(self, url: str, status: int, request: Mapping[str, str]) -> None:
+        """Note the status of an answer. An error counts if a script or a server has asked."""
+        self.used = True
+        if status >= 400 and request.get("sec-fetch-dest", "empty") == "empty":
+            self.failed.append(status_failure(url, status))
 
     def headers(self, answer: Answer) -> list[tuple[str, str]]:
         """Return the headers that tell a page's reads.js which stream this is."""

@@ -19,6 +19,7 @@ from .markup import flashed
 from .truth import Difference, compare, latin1, letters
 
 if TYPE_CHECKING:
+    from .answered import Missing
     from .traffic import Answer
 
 
@@ -79,6 +80,8 @@ RULES = {
     "held-too-long": Rule(
         "serious", "text was shown later after its arrival than was allowed", needs="times"
     ),
+    "no-answer": Rule("serious", "no answer was seen, so none was tested"),
+    "not-asked": Rule("minor", "no answer was asked for or seen, so none was tested", fails=False),
     "held-text": Rule(
         "minor", "text that had arrived whole was held back before it was shown", fails=False
     ),
@@ -213,7 +216,7 @@ class Options(NamedTuple):
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
     `answers` are those streams, with the times when their text arrived. Text that was shown more
     than `max_late` milliseconds after it arrived is a violation. `literal` has texts whose U+FFFD
-    the model has sent itself. `markdown` asks for the rule of that name.
+    the model has sent itself. `markdown` asks for that rule, `missing` explains `no-answer`.
     """
 
     within: str | None = None
@@ -229,6 +232,7 @@ class Options(NamedTuple):
     max_late: float | None = None
     literal: Sequence[str] = ()
     markdown: bool = False
+    missing: "Missing | None" = None
 
     @property
     def compared(self) -> list[str]:
@@ -281,13 +285,13 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    first = (_upstream, _glyphs, _not_kept, _joined, _text, _taken_back)
+    first = (_no_answer, _upstream, _glyphs, _not_kept, _joined, _text, _taken_back)
     parts = (*first, _markup, _markdown, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     ids = {e["id"] for e in entries}
     known = {
-        "": "pieces-joined" not in ids,
+        "": not ids & {"pieces-joined", "no-answer", "not-asked"},
         "truth": bool(options.compared),
         "sent": bool(options.sent),
         "markdown": options.markdown,
@@ -319,6 +323,13 @@ def entry(name: str, **fields: Any) -> dict[str, Any]:
 
 
 # --- the parts of a verdict -----------------------------------------------------------------------
+def _no_answer(seen: Seen, options: Options) -> Entries:
+    """That there was no answer to test."""
+    if options.missing:
+        name = "no-answer" if options.missing.was_asked else "not-asked"
+        yield entry(name, target=[], text=options.missing.text, cause_hint=options.missing.hint)
+
+
 def _upstream(seen: Seen, options: Options) -> Entries:
     """Broken text that the engine sent."""
     # The halves of a pair that were sent apart are a fault only if a reader saw one.

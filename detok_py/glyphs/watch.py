@@ -17,6 +17,7 @@ is watched by the methods that write, because a mutation record would keep a cop
 """
 
 import json
+import time
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DetokError
 from . import report
+from .answered import by_proxy, nothing_sent
 from .calls import Steps, closed_roots, make, make_async, quietly, script
 from .markup import markers
 from .pictures import add_pictures
@@ -73,6 +75,7 @@ class GlyphWatch:
         # The proxy before the page, if any; it knows when text arrived.
         self.traffic: Traffic | None = None
         self._installed = mode == "off"
+        self._since = time.monotonic()
         if not self.is_async:
             self.install()
 
@@ -350,25 +353,20 @@ class GlyphWatch:
     def _result(self, options: Options) -> Steps:
         findings = yield from self._findings(options.within, options.exclude)
         shown = yield from self._text(options.within)
-        missing = (yield from self._tofu()) if options.tofu else []
+        missing = (yield from self._ask_frames("tofu.js")) if options.tofu else []
         if options.screenshots:
             inside = [finding for finding in findings if not finding["outside"]]
             yield from add_pictures(self.context.browser, inside)
-        markup = yield from self._markup(options.within, options.exclude)
+        places = [markers(), options.within, options.exclude]
+        markup = yield from self._ask_frames("markup.js", places)
         url = next((page.url for page in self._pages()), "")
         return verdict(Seen(findings, url, shown, missing, self._tails, markup), options)
 
-    def _markup(self, *places: str | None) -> Steps:
+    def _ask_frames(self, name: str, *given: Any) -> Steps:
+        """Return what a script of this folder finds in each frame."""
         out = []
         for _, frame in self._frames():
-            found = yield from quietly(frame.evaluate, script("markup.js"), [markers(), *places])
-            out += [{**one, "url": frame.url} for one in found or []]
-        return out
-
-    def _tofu(self) -> Steps:
-        out = []
-        for _, frame in self._frames():
-            found = yield from quietly(frame.evaluate, script("tofu.js"))
+            found = yield from quietly(frame.evaluate, script(name), *given)
             out += [{**one, "url": frame.url} for one in found or []]
         return out
 
@@ -389,7 +387,8 @@ class GlyphWatch:
         A broken glyph that was never painted is only listed as incomplete; `strict` fails on it
         too. With the fixture `chaos`, text that was sent and is not shown is a fault; with
         `max_late`, so is text that was shown more milliseconds after it arrived; with `markdown`,
-        so is Markdown syntax that was shown before it was rendered. Warns (GlyphWarning) if the
+        so is Markdown syntax that was shown before it was rendered. If the page was to pass
+        `chaos`, and no answer did, that is a fault too. Warns (GlyphWarning) if the
         page did not see every cut of `chaos`.
         """
 
@@ -401,14 +400,8 @@ class GlyphWatch:
                 warnings.warn(GlyphWarning(doubt), stacklevel=2)
             return result
 
-        options = Options(
-            within,
-            exclude,
-            tuple(ignore),
-            allow_literal=allow_literal,
-            tofu=False,
-            markdown=markdown,
-        )
+        options = Options(within, exclude, tuple(ignore), None, allow_literal, tofu=False)
+        options = options._replace(markdown=markdown)
         return self._run(steps())
 
     def _clean(self, options: Options, strict: bool, max_late: float | None) -> Steps:
@@ -416,14 +409,23 @@ class GlyphWatch:
         wait for it first, because it may still come.
         """
         self.asked = True
-        result = yield from self._result(self._by_proxy(options, max_late))
-        if self._pages() and any(one["id"] in TEXT_RULES.values() for one in result["violations"]):
-            yield from self._settle(800, 30_000, 0)
-            result = yield from self._result(self._by_proxy(options, max_late))
+        result = yield from self._result(self._answered(options, max_late))
+        found = {one["id"] for one in result["violations"]}
+        if self._pages() and found & {"no-answer", *TEXT_RULES.values()}:
+            yield from self._settle(800, 30_000, 3000 if "no-answer" in found else 0)
+            result = yield from self._result(self._answered(options, max_late))
         if strict:
             unpainted = [one for one in result["incomplete"] if one["id"] == "ufffd-unpainted"]
             result["violations"] += unpainted
         return result
+
+    def _answered(self, options: Options, max_late: float | None) -> Options:
+        """Return the options, completed by the proxy, which also knows if there was no answer."""
+        options = self._by_proxy(options, max_late)
+        if self.mode == "off" or not (self.traffic and self.traffic.used):
+            return options
+        waited = time.monotonic() - self._since
+        return options._replace(missing=by_proxy(self.traffic, options.answers, waited))
 
     def clean_result(
         self, within: str | None, strict: bool, max_late: float | None, **more: Any
@@ -432,15 +434,18 @@ class GlyphWatch:
         options = Options(within, **more, tofu=False)
         return self._run(self._clean(options, strict, max_late))
 
-    def expect_text(self, true_text: str, *, within: str | None = None) -> Any:
+    def expect_text(self, true_text: str | None, *, within: str | None = None) -> Any:
         """Raise AssertionError unless the page shows `true_text`.
 
-        The message says what was dropped, doubled, reordered or read as Latin-1. From then on, a
-        U+FFFD at the same place is the model's own for `expect_clean`.
+        The message says what was dropped, doubled, reordered or read as Latin-1. Also raises if
+        there is no text: `chaos.sent_text` is None if no answer passed. From then on, a U+FFFD at
+        the same place is the model's own for `expect_clean`.
         """
         self.asked = True
 
         def steps() -> Steps:
+            if not true_text:
+                return None if self.mode == "off" else self._fail(nothing_sent(self.traffic))
             shown = yield from self._text(within)
             faults = compare(true_text, shown)
             if faults and self.mode != "off":

@@ -496,6 +496,14 @@
       }),
     );
   }
+  // The texts on each canvas by their place, in the order of drawing; text.js reads them.
+  const drawn = new WeakMap();
+  const draw = (canvas, value, point) => {
+    if (!drawn.has(canvas)) drawn.set(canvas, new Map());
+    const texts = drawn.get(canvas);
+    texts.set(point.map(Math.round).join(), { value, point });
+    if (texts.size > LONG) texts.delete(texts.keys().next().value);
+  };
   for (const type of [window.CanvasRenderingContext2D, window.OffscreenCanvasRenderingContext2D]) {
     if (!type) continue;
     const where = (context, x, y) => {
@@ -508,11 +516,13 @@
         name,
         after(function (_, [text, x, y]) {
           last = clock();
+          mutations++;
           const value = String(text),
             at = brokenAt(value),
-            inside = this.canvas instanceof Element && this.canvas.isConnected;
+            inside = this.canvas instanceof Element && this.canvas.isConnected,
+            point = where(this, x, y);
+          if (this.canvas instanceof Element) draw(this.canvas, value, point);
           if (at < 0) return;
-          const point = where(this, x, y);
           const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
           if (f) {
             f.node = this.canvas;
@@ -526,22 +536,36 @@
         type.prototype,
         name,
         after(function (_, [x, y, w, h]) {
+          const [l, t] = where(this, x, y),
+            [r, b] = where(this, x + w, y + h),
+            covers = ([px, py]) =>
+              px >= Math.min(l, r) &&
+              px <= Math.max(l, r) &&
+              py >= Math.min(t, b) &&
+              py <= Math.max(t, b);
           for (const f of live)
-            if (f.place === "canvas" && f.node === this.canvas) {
-              const [l, t] = where(this, x, y),
-                [r, b] = where(this, x + w, y + h),
-                [px, py] = f.point;
-              if (
-                px >= Math.min(l, r) &&
-                px <= Math.max(l, r) &&
-                py >= Math.min(t, b) &&
-                py <= Math.max(t, b)
-              )
-                die(f);
-            }
+            if (f.place === "canvas" && f.node === this.canvas && covers(f.point)) die(f);
+          const texts = drawn.get(this.canvas);
+          for (const [key, { point }] of texts ?? []) if (covers(point)) texts.delete(key);
         }),
       );
+    patch(
+      type.prototype,
+      "reset",
+      after(function () {
+        drawn.delete(this.canvas);
+      }),
+    );
   }
+  // A new size clears a canvas, and so does the same size.
+  for (const name of ["width", "height"])
+    patch(
+      HTMLCanvasElement.prototype,
+      name,
+      after(function () {
+        drawn.delete(this);
+      }),
+    );
   patch(
     window.TextDecoder && TextDecoder.prototype,
     "decode",
@@ -583,6 +607,7 @@
     readable,
     selector,
     tails: () => (look(), tails),
+    drawnOn: (canvas) => [...(drawn.get(canvas)?.values() ?? [])].map(({ value }) => value),
   };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
   observe(document);

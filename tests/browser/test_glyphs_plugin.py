@@ -58,6 +58,16 @@ def test_dropped(page, glyph_watch):
 def test_chaos(page, glyph_watch, chaos):
     assert chaos.sent_text is None and chaos.server.startswith("http://127.0.0.1:")
 
+def test_no_answer(page, glyph_watch, chaos):
+    address = chaos.url("http://127.0.0.1:1/")
+    page.route(address, lambda route: route.fulfill(body=GOOD, content_type="text/html; charset=utf-8"))
+    page.goto(address)
+    with pytest.raises(AssertionError, match="no stream passed the proxy; waited"):
+        glyph_watch.expect_clean()
+    with pytest.raises(AssertionError, match="no text to compare"):
+        glyph_watch.expect_text(chaos.sent_text)
+    glyph_watch.expect_clean(ignore=["no-answer"])
+
 @pytest.mark.glyph_watch(within="aside")
 def test_marker_within(page):
     page.set_content(BAD + "<aside>ä</aside>")

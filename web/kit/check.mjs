@@ -1,7 +1,7 @@
 // `npx detok-web check URL`: what `detok check` does, with the same options, in Node.
 //
 // In: the words of the command line. Out: its exit code: 0 if clean, 1 for violations, 2 if it
-// could not run.
+// could not run or there was no answer to test.
 
 import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -96,7 +96,7 @@ async function judge(python, args) {
       else writeFileSync(args[form], text);
     }
     if (!files.some((form) => args[form] === "-")) console.log(drive.summary(result));
-    return result.get("violations").length ? 1 : 0;
+    return drive.exit_code(result);
   } finally {
     await browser?.close();
     await chaos?.close();

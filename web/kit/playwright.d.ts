@@ -119,11 +119,11 @@ export class GlyphWatch {
   settle(options?: { quietMs?: number; timeoutMs?: number; leastMs?: number }): Promise<boolean>;
   /**
    * Fail if a broken glyph was shown; the message has each fault and its likely cause. Warn if the
-   * page did not see every cut of the fixture `chaos`.
+   * page did not see every cut of the fixture `chaos`. Fails if no answer passed `chaos.url()`.
    */
   expectClean(options?: CleanOptions): Promise<Verdict>;
-  /** Fail unless the page shows this text whole, once and in its order. */
-  expectText(trueText: string, options?: { within?: string }): Promise<void>;
+  /** Fail unless the page shows this text whole, once and in its order, or if there is none. */
+  expectText(trueText: string | undefined, options?: { within?: string }): Promise<void>;
   /** Every finding as the page recorded it, oldest first. */
   findings(options?: { include?: string; exclude?: string }): Promise<Record<string, unknown>[]>;
   /** The text as a reader sees it, one line a block, shadow roots and fields included. */
@@ -205,5 +205,9 @@ export const expect: Expect<{
   /** No U+FFFD and no half of a pair was shown, not even for one frame. */
   toShowNoBrokenGlyph(page: Page, options?: CleanOptions): Promise<MatcherResult>;
   /** The page shows this text whole, once and in its order. */
-  toShowText(page: Page, text: string, options?: { within?: string }): Promise<MatcherResult>;
+  toShowText(
+    page: Page,
+    text: string | undefined,
+    options?: { within?: string },
+  ): Promise<MatcherResult>;
 }>;

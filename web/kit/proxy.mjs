@@ -56,6 +56,7 @@ export class ChaosProxy {
   }
 
   async listen(upstream, port = 0) {
+    this.traffic.used ||= upstream !== undefined; // a browser's proxy is used when something passes
     if (!this.#servers.has(upstream)) {
       const server = http.createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 });
       server.on("connection", (socket) => {
@@ -164,6 +165,7 @@ export class ChaosProxy {
     }
     const { answer, url, theirs } = found;
     const { "content-type": kind = "" } = answer.headers;
+    this.traffic.note_status(url, answer.statusCode, this.#python.toPy(request.headers));
     const isLeft = request.method === "HEAD" || answer.statusCode !== 200;
     const both = [request.headers, answer.headers].map((headers) => this.#python.toPy(headers));
     const cuts = !isLeft && this.traffic.is_stream(url, ...both);

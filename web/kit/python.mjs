@@ -148,7 +148,7 @@ async function start() {
 
 // The names of what is an attribute in Python's Playwright and a method in JavaScript's.
 const ATTRIBUTES = new Set(
-  "context pages frames url mainFrame parentFrame browser browserType name viewportSize last resourceType status statusText".split(
+  "context pages frames url mainFrame parentFrame browser browserType name viewportSize last request resourceType status statusText".split(
     " ",
   ),
 );

@@ -94,7 +94,7 @@ for (const [split, websocket] of [
         expect(chaos.sentText).toBe("Grüße 東京 👋 ไทย 龜龜 ende");
         if (clean) {
           await glyphWatch.expectClean({ maxLate: 60_000 });
-          await glyphWatch.expectText(chaos.sentText!);
+          await glyphWatch.expectText(chaos.sentText);
         } else {
           await expect(glyphWatch.expectClean()).rejects.toThrow("keep one decoder");
         }
@@ -102,6 +102,20 @@ for (const [split, websocket] of [
     }
   });
 }
+
+for (const [name, script, said] of [
+  ["that asks nothing", "", "no stream passed the proxy"],
+  ["whose request fails", 'await fetch("/wire/nothing")', "/wire/nothing answered HTTP 404"],
+] as const)
+  test(`a page ${name} is not clean`, async ({ page, glyphWatch, chaos }) => {
+    const address = await chaos.url(`${url}/silent`);
+    const body = `<!doctype html><link rel=icon href=data:,><main></main><script type=module>${script}</script>`;
+    await page.route(address, (route) => route.fulfill({ body, contentType: "text/html" }));
+    await page.goto(address);
+    await expect(glyphWatch.expectClean()).rejects.toThrow(said);
+    await expect(glyphWatch.expectText(chaos.sentText)).rejects.toThrow("no text to compare");
+    await glyphWatch.expectClean({ ignore: ["no-answer"] });
+  });
 
 const HOLDS = `<!doctype html><html data-state=streaming><meta charset=utf-8><link rel=icon href=data:,>
 <main></main><script type=module>

@@ -1,0 +1,124 @@
+"""Whether there was an answer to test, from the proxy's streams or from the page."""
+
+import pytest
+
+from detok_py.glyphs import report
+from detok_py.glyphs.answered import Missing, by_page, by_proxy, nothing_sent
+from detok_py.glyphs.drive import exit_code
+from detok_py.glyphs.traffic import Traffic
+from detok_py.glyphs.verdict import Options, Seen, verdict
+
+URL = "http://127.0.0.1/chat"
+EVENTS = "text/event-stream"
+
+
+def passed(*streams, failed=()):
+    """Why the streams, each a content type and bytes, are no answer."""
+    traffic = Traffic("none", 0, None, "fragments")
+    for status in failed:
+        traffic.note_status(URL, status, {})
+    for kind, data in streams:
+        answer = traffic.begin(URL, kind)
+        list(answer.cut(data))
+        answer.sent.flush()
+    return by_proxy(traffic, traffic.answers)
+
+
+@pytest.mark.parametrize(
+    ("streams", "said"),
+    [
+        ([], "no stream passed the proxy"),
+        ([("text/plain", b"")], f"the stream of {URL} was empty"),
+        ([(EVENTS, b"data: [DONE]\n\n")], f"the stream of {URL} had no text"),
+        ([("text/plain", b" \n")], f"the stream of {URL} had no text"),
+    ],
+)
+def test_streams_without_text_are_no_answer(streams, said):
+    assert passed(*streams).text == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("text/plain", "👋".encode()),
+        (EVENTS, b'data: {"of": "no known kind"}\n\n'),
+        ("application/json", b'{"of": "no known form"}'),
+    ],
+)
+def test_a_stream_with_text_or_of_an_unknown_kind_is_an_answer(kind, data):
+    assert passed((kind, data)) is None
+
+
+def test_an_error_of_the_engine_is_named_unless_another_answer_passed():
+    assert passed(failed=[404, 500]).text == f"{URL} answered HTTP 500"
+    assert passed(("application/json", b"{}"), failed=[500]).way == "failed"
+    assert passed(("text/plain", b"hi"), failed=[500]) is None
+
+
+def test_only_an_answer_to_a_script_or_a_server_can_be_an_error_of_the_engine():
+    traffic = Traffic("none", 0, None, "fragments")
+    traffic.note_status(URL, 404, {"sec-fetch-dest": "image"})
+    assert traffic.used and not traffic.failed
+
+
+class Requests:
+    def __init__(self, failed=(), succeeded=False):
+        self.failed, self.succeeded = failed, succeeded
+
+
+@pytest.mark.parametrize(
+    ("after", "typed"),
+    [("Chat\nhello", ["hello"]), ("Chat", ["hello"]), ("Chat", [""]), ("Chat\na b", ["a", "b"])],
+)
+def test_a_page_that_shows_only_the_prompt_has_not_answered(after, typed):
+    missing = by_page("Chat", after, typed, Requests(succeeded=True))
+    assert missing.was_asked
+    assert missing.text == "the page showed nothing new but the prompt"
+
+
+@pytest.mark.parametrize("after", ["Chat\nhello\nhello", "Chat\nhello\n👋"])
+def test_a_page_that_shows_more_than_the_prompt_has_answered(after):
+    assert by_page("Chat", after, ["hello"], Requests()) is None
+
+
+def test_an_error_message_of_the_page_is_no_answer():
+    requests = Requests(failed=[f"{URL} answered HTTP 500"])
+    missing = by_page("Chat", "Chat\nhello\nSomething went wrong", ["hello"], requests, 2.04)
+    assert missing.text == f"{URL} answered HTTP 500; waited 2.0 s"
+    requests = Requests(failed=["a picture"], succeeded=True)
+    assert by_page("Chat", "Chat\nhello\nhi", ["hello"], requests) is None
+
+
+def test_a_page_that_was_not_asked_and_does_nothing_is_only_said_to_be_untested():
+    missing = by_page("Chat", "Chat", [], Requests())
+    assert not missing.was_asked
+    result = verdict(Seen([], URL), Options(missing=missing))
+    assert exit_code(result) == 0 and result["passes"] == []
+    assert report.scope(result).startswith("No answer was asked for or seen")
+    assert by_page("Chat", "Chat", [], Requests(succeeded=True)) is None
+
+
+def test_without_an_answer_no_rule_about_glyphs_passes_and_the_exit_code_is_2():
+    missing = Missing("no stream passed the proxy", "none", 3.0)
+    result = verdict(Seen([], URL), Options(missing=missing))
+    assert exit_code(result) == 2 and result["passes"] == []
+    said = report.sentence(result)
+    assert said.startswith(
+        f"No answer was tested on {URL}:\n  no stream passed the proxy; waited 3.0 s.\n"
+    )
+    assert "--prompt" in said and "--listen" in said
+    assert "<failure" in report.as_junit(result)
+    ignored = verdict(Seen([], URL), Options(missing=missing, ignore=["no-answer"]))
+    assert exit_code(ignored) == 0
+
+
+def test_a_pass_says_whether_the_text_was_compared():
+    known = verdict(Seen([], URL, "hello"), Options(truth="hello"))
+    assert "spaces, ASCII punctuation" in report.scope(known)
+    assert "was not checked" in report.scope(verdict(Seen([], URL, "hello"), Options()))
+
+
+def test_an_empty_true_text_is_refused_with_the_reason():
+    traffic = Traffic("none", 0, None, "fragments")
+    assert "no stream passed the proxy" in nothing_sent(traffic)
+    assert "the true text is empty" in nothing_sent(None)
