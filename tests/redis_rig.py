@@ -11,6 +11,7 @@ import functools
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,12 @@ def program(variable, package, *others):
     pytest.skip(f"there is no {package}; install one, or set {variable}. {problem}")
 
 
+def is_open(path):
+    """Return whether a server accepts at a socket: it is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 class Redis:
     """A server that can be killed and started again, with what it had (`keeps`) or with nothing."""
 
@@ -66,8 +73,8 @@ class Redis:
         self.process = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        socket = self.folder / "redis.sock"
-        eventually_sync(lambda: socket.exists() or self.process.poll() is not None)
+        path = self.folder / "redis.sock"
+        eventually_sync(lambda: is_open(path) or self.process.poll() is not None)
         assert self.process.poll() is None, "redis-server did not start"
 
     def kill(self):

@@ -108,7 +108,7 @@ def test_text_that_is_shown_late_or_never_does_not_pass(watched):
         assert watch.settle(quiet_ms=700)
     # What was shown as it came was shown by now; what was held waits as long again.
     most = (time.monotonic() - begun) * 1000
-    time.sleep(most / 1000 + 0.1)
+    opened[late[0]].context.pages[0].wait_for_timeout(most + 100)
     for name in late:
         opened[name].context.pages[0].evaluate("() => show()")
     for name, watch in opened.items():
