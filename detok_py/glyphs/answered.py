@@ -88,7 +88,7 @@ class Requests:
     def __init__(self, page: Any, clock: Any, pending_seconds: float) -> None:
         self.hosts: set[str] = set()
         self.failed: list[str] = []
-        self.succeeded = False
+        self.succeeded: bool = False
         self._clock = clock
         self._pending_seconds = pending_seconds
         self._waiting: list[tuple[Any, float]] = []

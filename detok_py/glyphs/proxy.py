@@ -37,7 +37,7 @@ class ChaosProxy(Traffic):
     ) -> None:  # fmt: skip
         super().__init__(split, delay, only, websocket)
         self._listen, self._port, self._upstream = listen, port, upstream and origin_of(upstream)
-        self.used = upstream is not None
+        self.used: bool = upstream is not None
         self._servers: dict[str | None, asyncio.Server] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

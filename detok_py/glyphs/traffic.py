@@ -210,7 +210,7 @@ class Answer:
     def __init__(
         self, url: str, content_type: str, split: str = "none", among: "list[Answer] | None" = None
     ) -> None:
-        self.number = str(next(_numbers))
+        self.number: str = str(next(_numbers))
         self.reads: Reads = Reads()
         self.url = url
         self.content_type = content_type
