@@ -116,8 +116,13 @@ def test_a_stream_of_another_origin_is_cut_too(page, watched, engine):
 
 def test_a_long_answer_is_cut_everywhere_too(page, watched, engine):
     page.goto(watched.traffic.url(f"{engine}/reader?from=/wire%3Ftimes=20"))
-    missed, _ = judged(watched, page)
-    assert missed == [] and len(watched.traffic.answers[-1].reads.cuts) > 300
+    missed, result = judged(watched, page)
+    answer = watched.traffic.answers[-1]
+    count = len(answer.reads.cuts)
+    assert len(missed) < count > 300
+    # On a busy machine the harness may answer too late for some: then these are told.
+    told = [one["text"] for one in result["incomplete"] if one["id"] == "pieces-joined"]
+    assert told == ([f"{len(missed)} of {count} cuts of {answer.url}"] if missed else [])
 
 
 def test_a_page_that_reads_the_answer_whole_is_clean(page, watched, engine):
