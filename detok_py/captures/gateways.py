@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from .logged import label_of
+from .servers import LOST
 from .times import seconds_in
 
 KEYS = ("chunk", "data", "msg")
@@ -16,7 +17,6 @@ WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
 STARTS = ("data:", "event:", "id:", ": ", "\n", "\r\n")
-REPLACEMENT = "\ufffd".encode()
 BORDERS = (
     "is broken where a piece ends and the next one begins: what wrote the log, or something before "
     "it, decodes each piece alone."
@@ -52,8 +52,8 @@ def note_on_borders(pieces: list[tuple[bytes, int]]) -> str:
     >>> note_on_borders([("a\ufffd".encode(), 1), ("\ufffdb".encode(), 2)])[:21]
     'In 1 place of its log'
     """
-    ends = [text[-3:] == REPLACEMENT for text, _ in pieces]
-    both = sum([ends[n - 1] and pieces[n][0][:3] == REPLACEMENT for n in range(1, len(pieces))])
+    ends = [text[-3:] == LOST for text, _ in pieces]
+    both = sum([ends[n - 1] and pieces[n][0][:3] == LOST for n in range(1, len(pieces))])
     if not both:
         return ""
     places = f"{both} places" if both > 1 else "1 place"

@@ -12,7 +12,8 @@ from ..errors import CaptureError
 from .event_shapes import find, read_event
 from .log import LoggedEvent
 from .parse import is_utf8, parse_json
-from .stream import Facts, Import, of_events, with_end, with_note
+from .servers import LOST
+from .stream import AT_NO_END, of_events, with_end, with_fact, with_note
 from .times import seconds_in
 
 # by: SIGNALR or SOCKET_IO · name: of what is called, CALL for an item of a stream · given: its
@@ -86,9 +87,7 @@ def of_messages(rows: "list[tuple[float | None, int, bytes]]", file: str, form: 
         if value is not None:
             raw = not is_utf8(part)
             plain = max(part) > 127
-            events.append(
-                LoggedEvent(value, number, raw, stamp, plain, "\ufffd".encode() not in part)
-            )
+            events.append(LoggedEvent(value, number, raw, stamp, plain, LOST not in part))
         if message.name in texts:
             last = n
         elif _ends(message):
@@ -106,9 +105,7 @@ def _ended(found: Any, messages: list[Any], reason: str) -> Any:
     if any(one.role == CLOSED for one in messages):
         return with_note(found, CLOSES)
     if any(one.name == CALL for one in messages):  # SignalR completes each stream
-        facts = list(found.facts)
-        facts[1] = True
-        return Import(*(list(found[:-1]) + [Facts(*facts)]))
+        return with_fact(found, AT_NO_END, True)
     return found
 
 

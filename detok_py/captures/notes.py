@@ -12,7 +12,7 @@ from .log import ENCODED, MARKED, MIXED, PAGER
 from .mojibake import CP1252, QUOTES, find_misread
 from .order import quoted, value_of
 from .parse import is_utf8
-from .sentence import CONTROL, NOT_WHOLE, listed, missing
+from .sentence import CONTROL, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 
 MOST_LOOKED_AT = 8  # events, for a refusal
@@ -246,14 +246,14 @@ def notes_on(
     lines: dict[str, list[int]],
     done: bool,
 ) -> str:
-    """Return the notes on a stream, which [DONE] ended if `done`. `lines` has those of events whose
-    text so far ends inside a character ("unfinished"), of a U+FFFD whose bytes are given
-    ("written"), and of further answers ("other").
+    """Return the notes on a stream; `done` if [DONE] ended it, and no event breaks off. `lines` has
+    those of events whose text so far ends inside a character ("unfinished"), of a U+FFFD whose
+    bytes are given ("written"), and of further answers ("other").
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [_on_refusal(events), _on_filter(events), _on_stop(events)]
-    if done and not lines["other"] and not missing(problems):
+    if done and not lines["other"]:
         said.append(_on_done(events, server))
     said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
     reasons = (LENGTH, MIXED, CHARSET, PAGER)

@@ -266,16 +266,14 @@ def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     begins: list[int] = []
     first = None
     ended = False
-    number = 1
-    for event in events:
-        opener, ends = _opener(event.value)
+    for number, value in _numbered(events):
+        opener, ends = _opener(value)
         if opener and (ended or opener != (first or opener)):
             return [], ""  # another answer
         if opener:
             first = opener
             begins.append(number)
         ended = ended or ends
-        number += len(event.value.texts) if isinstance(event.value, Texts) else 1
     parts: list[list[Any]] = [[] for _ in begins]
     n = -1
     for chunk in chunks if len(begins) > 1 else ():
@@ -355,18 +353,16 @@ def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
     count of tokens goes up by several, though else by one, and its text is too short for them.
     """
     counts: list[tuple[int, int]] = []
-    number = 1
-    for event in events:
-        value = value_of(event)
-        if isinstance(event.value, Same) and "tokens_predicted" in value:
-            value = event.value.whole()
-        value = value if isinstance(value, dict) and not isinstance(event.value, Texts) else {}
+    for number, given in _numbered(events):
+        value = {} if isinstance(given, Texts) else value_in(given)
+        if isinstance(given, Same) and "tokens_predicted" in value:
+            value = given.whole()
+        value = value if isinstance(value, dict) else {}
         usage = value.get("usage")
         total = usage.get("completion_tokens") if isinstance(usage, dict) else None
         total = value.get("tokens_predicted") if total is None else total
         if type(total) is int:
             counts.append((number, total))
-        number += len(event.value.texts) if isinstance(event.value, Texts) else 1
     if len(counts) < LEAST_COUNTS:
         return []
     its = {chunk.event: chunk for chunk in chunks if chunk.channel == "content" and chunk.data}

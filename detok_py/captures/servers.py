@@ -51,9 +51,7 @@ OF_MISTRAL = (
 OF_TOOL = (["tool"], ["ToolMessageChunk"])
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 LEFT_OUT = " is left out: only choice 0 is read"
-
-
-NEW, OLD = "new", "old"
+NEW, OLD = "new", "old"  # pieces, since the last whole text
 
 
 class Server:

@@ -86,6 +86,7 @@ Facts = NamedTuple(
         ("lines", str),
     ],
 )
+AT_NO_END, AT_MISSING, AT_NOTES, AT_LINES = 1, 2, 12, 13  # in `Facts`
 NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], {}, "", "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
@@ -118,7 +119,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED, PAGER)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED, PAGER, WIDTH)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -150,16 +151,15 @@ def of_events(
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
     others = lines["other"]
     done = any(one.reason == DONE and one.line >= max(others + [0]) for one in problems)
-    notes = notes_on(events, problems, chunks, server, lines, done)
+    lacks = missing(problems)
+    notes = notes_on(events, problems, chunks, server, lines, done and not lacks)
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
     again = {one.line for one in problems if one.reason == AGAIN}
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
-        raise CaptureError(_why_none(server, events, problems))
+        raise CaptureError(_why_none(server, events, problems, lacks))
     chunks, more = checked_text(_without_names(chunks))
-    end = {"type": "finished", "reason": server.finish} if server.finish else None
-    if server.error:
-        end = {"type": "error", "message": server.error}
+    end = _end_of(server)
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
@@ -168,7 +168,6 @@ def of_events(
         source["usage"] = usage
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
-    seconds = times[-1] if times else None
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
     numbers, told = ([], {}) if PAGER in notes else order_of(events, chunks)
     if again:
@@ -177,7 +176,7 @@ def of_events(
     facts = Facts(
         server.all if streamed and not (others and no_end) else "",
         no_end and PAGER not in notes,
-        missing(problems),
+        lacks,
         any(one.reason in (LOSSY, NO_BYTES) for one in problems),
         parted,
         numbers,
@@ -190,7 +189,15 @@ def of_events(
         f"{notes} {more}".strip(),
         "",
     )
+    seconds = times[-1] if times else None
     return with_problems(Import(header, chunks, seconds, end, [], 0, facts), problems)
+
+
+def _end_of(server: Server) -> "dict[str, str] | None":
+    """Return how the server said that the answer ended; None if it did not say."""
+    if server.error:
+        return {"type": "error", "message": server.error}
+    return {"type": "finished", "reason": server.finish} if server.finish else None
 
 
 def _without_names(chunks: list[Any]) -> list[Any]:
@@ -206,8 +213,8 @@ def _without_names(chunks: list[Any]) -> list[Any]:
     ]
 
 
-def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
-    """Return why a file has no stream."""
+def _why_none(server: Any, events: list[Any], problems: list[Any], lacks: str) -> str:
+    """Return why a file has no stream. `lacks` says what could not be read."""
     if server.error:
         return f"{NO_TEXT}. The server said: {server.error}"
     if server.finish:
@@ -227,7 +234,7 @@ def _why_none(server: Any, events: list[Any], problems: list[Any]) -> str:
     if not keys:
         at = [one for one in problems if one.line][:1]
         first = f"Line {at[0].line}: {at[0].reason}." if at else ""
-        return " ".join([one for one in (NO_STREAM, missing(problems), first) if one])
+        return " ".join([one for one in (NO_STREAM, lacks, first) if one])
     shown = ", ".join([f"`{key[:40]}`" for key in keys[:MOST_KEYS]])
     more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
     path = text_path(flat)
@@ -423,7 +430,7 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
 
 def with_problems(found: Any, more: list[Any]) -> Any:
     """Return an import with more problems."""
-    told = [one for one in found.problems + more if not one.reason.startswith(WIDTH)]
+    told = found.problems + more
     left_out = found.left_out + max(0, len(told) - MAX_PROBLEMS)
     header, chunks, seconds, end, _, _, facts = found
     return Import(header, chunks, seconds, end, told[:MAX_PROBLEMS], left_out, facts)
@@ -433,10 +440,7 @@ def with_note(found: Any, note: str) -> Any:
     """Return an import with one more of its `notes`."""
     if not note:
         return found
-    header, chunks, seconds, end, problems, left_out, facts = found
-    said = f"{facts.notes} {note}".strip()
-    told = Facts(*(list(facts[:-2]) + [said, facts.lines]))
-    return Import(header, chunks, seconds, end, problems, left_out, told)
+    return with_fact(found, AT_NOTES, f"{found.facts.notes} {note}".strip())
 
 
 def with_end(found: Any, reason: str) -> Any:
@@ -447,14 +451,19 @@ def with_end(found: Any, reason: str) -> Any:
 
 def with_missing(found: Any, said: str) -> Any:
     """Return an import with one more sentence on what could not be read."""
-    facts = list(found.facts)
-    facts[2] = f"{found.facts.missing} {said}".strip()
-    return Import(*(list(found[:-1]) + [Facts(*facts)])) if said else found
+    return with_fact(found, AT_MISSING, f"{found.facts.missing} {said}".strip()) if said else found
 
 
 def inside(found: Any, what: str) -> Any:
     """Return an import whose lines are not those of the file, but of a part of it."""
-    return Import(*(list(found[:-1]) + [Facts(*(list(found.facts[:-1]) + [what]))]))
+    return with_fact(found, AT_LINES, what)
+
+
+def with_fact(found: Any, place: int, value: Any) -> Any:
+    """Return an import with another of its facts: MicroPython's named tuples have no `_replace`."""
+    facts = list(found.facts)
+    facts[place] = value
+    return Import(*(list(found[:-1]) + [Facts(*facts)]))
 
 
 def summary(found: Any) -> dict[str, Any]:

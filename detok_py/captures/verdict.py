@@ -406,20 +406,21 @@ def _judge_replaced(rows: list[Any], add: Any) -> str:
     if is_about_lost(text):
         return ""
     east = read_as(text)
-    words = [] if east else asked(text)
+    if east:
+        for row, one in enumerate(texts):
+            if one and max(one) > "\x7f":
+                add("misread-east", Place(row, one, "", 0, 0))
+        return east
+    words = asked(text)
     begin = n = 0
     for row, one in enumerate(texts):
         end = begin + len(one)
         while n < len(words) and words[n][1] <= begin:
             n += 1
-        if (
-            max(one or " ") > "\x7f"
-            if east
-            else n < len(words) and words[n][0] < end and "?" in one
-        ):
-            add("misread-east" if east else "asked", Place(row, one, "", 0, 0))
+        if n < len(words) and words[n][0] < end and "?" in one:
+            add("asked", Place(row, one, "", 0, 0))
         begin = end
-    return east
+    return ""
 
 
 def _all_right(text: str, encoding: str) -> str:
