@@ -17,10 +17,6 @@ WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
 STARTS = ("data:", "event:", "id:", ": ", "\n", "\r\n")
-BORDERS = (
-    "is broken where a piece ends and the next one begins: what wrote the log, or something before "
-    "it, decodes each piece alone."
-)
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
 
@@ -46,18 +42,24 @@ def pieces_of_log(
     return None
 
 
-def note_on_borders(pieces: list[tuple[bytes, int]]) -> str:
-    """Return a sentence if characters are broken where a piece ends and the next one begins.
+def broken_borders(pieces: list[tuple[bytes, int]]) -> tuple[int, bool]:
+    """Return in how many places a character is broken where a piece ends and the next one begins,
+    and whether no � are beside each other elsewhere.
 
-    >>> note_on_borders([("a\ufffd".encode(), 1), ("\ufffdb".encode(), 2)])[:21]
-    'In 1 place of its log'
+    >>> broken_borders([("a\ufffd".encode(), 1), ("\ufffd\ufffdb".encode(), 2)])
+    (1, True)
     """
     ends = [text[-3:] == LOST for text, _ in pieces]
     both = sum([ends[n - 1] and pieces[n][0][:3] == LOST for n in range(1, len(pieces))])
-    if not both:
-        return ""
-    places = f"{both} places" if both > 1 else "1 place"
-    return f"In {places} of its log, a character {BORDERS}"
+    return both, not any(LOST + LOST in _without_ends(text) for text, _ in pieces)
+
+
+def _without_ends(text: bytes) -> bytes:
+    while text[:3] == LOST:
+        text = text[3:]
+    while text[-3:] == LOST:
+        text = text[:-3]
+    return text
 
 
 def _pieces_at(key: str, values: list[Any]) -> list[tuple[bytes, int]]:

@@ -19,6 +19,7 @@ from .joined import Ahead, is_whole, opens
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
+from .order import by_ids
 from .parse import is_utf8, parse_json
 from .printed import begins_printed, by_go
 from .times import seconds_in
@@ -60,7 +61,8 @@ ENCODED = (
     "twice, and clients fail at them. Here they are decoded twice."
 )
 MOST_MIXED = 8  # answers
-AGAIN = "the event came again"
+BY_IDS = "as its id says, the event is misplaced: "
+AGAIN = BY_IDS + "twice"
 DONE = "[DONE], which ends OpenAI's streams: the last one's line"
 MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
@@ -92,7 +94,7 @@ def read_log(
     if folded is not None:
         folded.used = True
     lines = _lines_of(data, folded, problems)
-    together = together and not any(one.reason.startswith((MIXED, AGAIN)) for one in problems)
+    together = together and not any(one.reason.startswith((MIXED, BY_IDS)) for one in problems)
     begin = n = 0  # of the lines that are read one by one; of the next line
     run = out = 0  # the next run of lines that were taken out; how many lines there were
     while n < len(lines) or (run < len(runs) and runs[run][0] == n):
@@ -149,7 +151,7 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     if folded is not None:
         problems += [Problem(line, AGAIN) for line in folded.again]
     else:
-        _find_repeated(lines, problems)
+        problems += [Problem(line, BY_IDS + kind) for line, kind in by_ids(lines)]
         lines = _without_others(lines, problems)
     return lines
 
@@ -268,31 +270,6 @@ def _without_marks(lines: list[bytes], folded: "Folded | None", problems: list[A
         out.append(line)
         begun = begun or marked or line.startswith((b"data:", b"{"))
     return out
-
-
-def _find_repeated(lines: list[bytes], problems: list[Any]) -> None:
-    """Add the events that came again: with an `id:` and the data of an earlier one. If an id stands
-    for two kinds of data, ids do not tell.
-    """
-    if not any(line[:3] == b"id:" for line in lines):
-        return
-    seen: dict[bytes, bytes] = {}
-    begins: dict[bytes, int] = {}
-    again: list[int] = []
-    name = data = b""
-    begin = 0
-    for n, line in enumerate(lines + [b""], 1):
-        if line[:3] == b"id:":
-            name = line[3:].strip()
-        elif line[:5] == b"data:":
-            data, begin = data + line, begin or n
-        elif not line:
-            if name and data and seen.setdefault(name, data) != data:
-                return
-            if name and data and begins.setdefault(name, begin) != begin:
-                again.append(begin)
-            name, data, begin = b"", b"", 0
-    problems += [Problem(line, AGAIN) for line in again]
 
 
 def _without_others(lines: list[bytes], problems: list[Any]) -> list[bytes]:

@@ -14,15 +14,23 @@ from .parse import parse_json
 from .times import KEYS, since_first, stamp_of, steps_of
 
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
+LEAST_ALIKE = 3  # pieces
 LEAST_COUNTS = 8
 LEAST_PADDING = 6
 LEAST_PAIRS = 3
 MOST_QUOTED = 300
+MOST_DIGITS = 10  # of an id that counts; others are times
 MOST_MISSING = 1000  # numbers that are looked for behind a gap
 
 
-def order_of(events: list[Any], chunks: list[Any]) -> tuple[list[tuple[int, str]], dict[str, str]]:
-    """Return the `numbers` and `told` of `Facts`."""
+def order_of(
+    events: list[Any], chunks: list[Any], by_line: dict[int, str]
+) -> tuple[list[tuple[int, str]], dict[str, str]]:
+    """Return the `numbers` and `told` of `Facts`. `by_line` is what `by_ids` has found."""
+    its = zip(events, _numbered(events)) if by_line else ()
+    numbers = [(n, by_line[event.line]) for event, (n, _) in its if event.line in by_line]
+    if numbers:
+        return numbers, {}
     numbers = _numbered_wrong(events) or _counted_twice(events)
     numbers = numbers or _stamped_twice(events, chunks) or _stamped_back(events)
     numbers = numbers or _doubled(events, chunks) or _padded_twice(events)
@@ -103,6 +111,50 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
         if type(number) is int and value.get("type") != "error":
             numbered += [(n + more, number) for more, number in enumerate(its)]
         n += count
+    out = _misplaced(numbered)
+    # Some servers give all events the same number.
+    return out if len(out) < len(numbered) / 2 else []
+
+
+def by_ids(lines: list[bytes]) -> list[tuple[int, str]]:
+    """Return (line, kind) of each event in an event stream that the `id:` of all of them tell:
+    "twice" with the id and the data of an earlier one, "order" or "gap" if ids are numbers that
+    count. If an id stands for two kinds of data, ids do not tell.
+
+    >>> lines = [b"id: %d\\ndata: %d\\n" % (n, n) for n in (1, 2, 3, 5, 5, *range(6, 12))]
+    >>> by_ids(b"\\n".join(lines).split(b"\\n"))
+    [(14, 'twice'), (11, 'gap')]
+    """
+    if not any(line[:3] == b"id:" for line in lines):
+        return []
+    seen: dict[bytes, bytes] = {}
+    begins: dict[bytes, int] = {}
+    ids: list[tuple[int, bytes]] = []  # a dict of MicroPython has no order
+    out: list[tuple[int, str]] = []
+    name = data = b""
+    begin = 0
+    for n, line in enumerate(lines + [b""], 1):
+        if line[:3] == b"id:":
+            name = line[3:].strip()
+        elif line[:5] == b"data:":
+            data, begin = data + line, begin or n
+        elif not line:
+            if name and data and seen.setdefault(name, data) != data:
+                return []
+            if name and name not in begins:
+                begins[name] = begin or n
+                ids.append((begin or n, name))
+            elif name and data and begins[name] != begin:
+                out.append((begin, "twice"))
+            name, data, begin = b"", b"", 0
+    if not all(name.isdigit() and len(name) < MOST_DIGITS for _, name in ids):
+        return out
+    found = _misplaced([(line, int(name)) for line, name in ids])
+    return out + found if LEAST_COUNTS * len(found) <= len(ids) else out
+
+
+def _misplaced(numbered: list[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Return (place, kind) of each (place, number) whose number is not the next one."""
     out = []
     seen: set[int] = set()
     most = numbered[0][1] - 1 if numbered else 0
@@ -118,9 +170,7 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
         seen.add(number)
         most = max(most, number)
     # A number that came later fills its gap.
-    out = [(n, kind) for n, kind in out if kind != "gap" or gaps[n] - seen]
-    # Some servers give all events the same number.
-    return out if len(out) < len(numbered) / 2 else []
+    return [(n, kind) for n, kind in out if kind != "gap" or gaps[n] - seen]
 
 
 def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
@@ -261,7 +311,7 @@ def _doubled(events: list[Any], chunks: list[Any]) -> list[tuple[int, str]]:
 def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     """Return the first event with text behind each event that begins the answer again, and the
     text of one of them: with the id of the first one, no end between them, and text that is the
-    same as far as both go.
+    same as far as both go, or in several pieces.
     """
     begins: list[int] = []
     first = None
@@ -285,14 +335,24 @@ def _begun_again(events: list[Any], chunks: list[Any]) -> tuple[list[int], str]:
     said = [b"".join([chunk.data or b"" for chunk in part]) for part in its]
     longest = max(said, key=len) if said else b""
     for part, text in zip(its, said):
-        whole = len(text) >= LEAST_SAME or len(part) > 1
-        if not (text and whole and longest.startswith(text)):
+        whole = text and (len(text) >= LEAST_SAME or len(part) > 1) and longest.startswith(text)
+        if not whole and _pieces_alike(part, its[said.index(longest)]) < LEAST_ALIKE:
             return [], ""
     if len(its) < 2:
         return [], ""
     which = "The last one goes to the end" if ended and said[-1] == longest else "The longest one"
     once = "".join(contents(its[said.index(longest)]))
     return [part[0].event for part in its[1:]], f" {which}: “{quoted(once)}”." if once else ""
+
+
+def _pieces_alike(one: list[Any], other: list[Any]) -> int:
+    """Return how many pieces two texts have in common before they differ."""
+    alike = 0
+    for mine, theirs in zip(one, other):
+        if mine.data != theirs.data or mine.texts or theirs.texts:
+            break
+        alike += 1
+    return alike
 
 
 def other_openers(events: list[Any]) -> set[int]:

@@ -15,7 +15,7 @@ from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, without_request
 from .fold import Folded
 from .frames import packets, read_frames
-from .gateways import note_on_borders, pieces_of_log
+from .gateways import broken_borders, pieces_of_log
 from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
 from .hubs import of_lines as of_hub
 from .kinds import kind_of
@@ -43,6 +43,7 @@ from .stream import (
     inside,
     of_events,
     of_records,
+    with_borders,
     with_end,
     with_note,
     with_problems,
@@ -258,7 +259,7 @@ def _of_lines(
     pieces = pieces_of_log(lines)
     if pieces:
         found = of_events(*read_pieces(*pieces), "log", file, path)
-        return with_note(found, note_on_borders(pieces[0]))
+        return with_borders(found, *broken_borders(pieces[0]))
     logged = lines_of_log(lines)
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)

@@ -2,6 +2,10 @@
 follows.
 """
 
+BORDERS = (
+    "a character is broken where a piece ends and the next one begins: what wrote the log, or "
+    "something before it, decodes each piece alone."
+)
 # The name of a rule: (who, what is said).
 RULES = {
     "token-alone": (
@@ -28,6 +32,7 @@ RULES = {
         "proxy",
         "A proxy, or what recorded it, decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
     ),
+    "borders": ("proxy", BORDERS[0].upper() + BORDERS[1:]),
     "beside": (
         "unknown",
         "There are � beside each other within one event: a proxy, or what recorded it, decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
@@ -82,7 +87,7 @@ RULES = {
     ),
     "begun-again": (
         "unknown",
-        "The answer begins again, with the same id and the same text and without an end before it: the engine or a proxy sent it anew, or what recorded it wrote again what it had. The text here has it more than once.",
+        "The answer begins again, with the same id and the same first words and without an end before it: the engine or a proxy sent it anew, or what recorded it wrote again what it had. The text here has it more than once.",
     ),
     "counted": (
         "unknown",
@@ -167,7 +172,7 @@ RULES = {
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
     "seam": "model",
-    "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
+    "borders": "sender", "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader", "misread-east": "reader",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",

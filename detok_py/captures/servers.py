@@ -256,7 +256,9 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
             "OpenAI",
             (has_print or "service_tier" in event)
             and (not model or model.startswith(OF_OPENAI))
-            and not model.startswith("gpt-oss"),
+            and not model.startswith("gpt-oss")
+            # LiteLLM's objects say what OpenAI said, and what others did.
+            and not (isinstance(delta, dict) and "provider_specific_fields" in delta),
         ),
     )
     names = [name for name, holds in signs if holds]

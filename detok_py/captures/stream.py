@@ -13,7 +13,7 @@ from .capture import EVENT, TEXT
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import (
-    AGAIN,
+    BY_IDS,
     CESU,
     DONE,
     ENCODED,
@@ -37,6 +37,7 @@ from .notes import (
 )
 from .order import order_of, other_openers, times_of, value_in
 from .parse import Halves
+from .rules import BORDERS
 from .sentence import missing
 from .servers import CONTENT, Server
 
@@ -86,7 +87,7 @@ Facts = NamedTuple(
         ("lines", str),
     ],
 )
-AT_NO_END, AT_MISSING, AT_NOTES, AT_LINES = 1, 2, 12, 13  # in `Facts`
+AT_NO_END, AT_MISSING, AT_TOLD, AT_NOTES, AT_LINES = 1, 2, 11, 12, 13  # in `Facts`
 NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], {}, "", "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
 # its text, None if only tokens are known · line and event in the file, both from 1 · broken: how
@@ -119,7 +120,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, AGAIN, DONE, ENCODED, PAGER, WIDTH)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, BY_IDS, DONE, ENCODED, PAGER, WIDTH)
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -154,7 +155,8 @@ def of_events(
     lacks = missing(problems)
     notes = notes_on(events, problems, chunks, server, lines, done and not lacks)
     no_end = server.has_end and not (server.over or server.error or done or form == "JSON")
-    again = {one.line for one in problems if one.reason == AGAIN}
+    by_ids = [one for one in problems if one.reason.startswith(BY_IDS)]
+    misplaced = {one.line: one.reason[len(BY_IDS) :] for one in by_ids}
     problems = [one for one in problems if not one.reason.startswith(NOTED)]
     if not chunks:
         raise CaptureError(_why_none(server, events, problems, lacks))
@@ -169,10 +171,7 @@ def of_events(
     engine = {"name": name, "model": server.model or None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     streamed = len(chunks) > 1 or chunks[0].texts or chunks[0].data != server.all.encode()
-    numbers, told = ([], {}) if PAGER in notes else order_of(events, chunks)
-    if again:
-        its = {one.event for one in chunks if one.line in again}
-        numbers, told = [(n, "twice") for n in sorted(its)], {}
+    numbers, told = ([], {}) if PAGER in notes else order_of(events, chunks, misplaced)
     facts = Facts(
         server.all if streamed and not (others and no_end) else "",
         no_end and PAGER not in notes,
@@ -441,6 +440,16 @@ def with_note(found: Any, note: str) -> Any:
     if not note:
         return found
     return with_fact(found, AT_NOTES, f"{found.facts.notes} {note}".strip())
+
+
+def with_borders(found: Any, count: int, all_: bool) -> Any:
+    """Return an import of a log in whose pieces so many characters are broken where one ends; with
+    `all_`, all U+FFFD that are beside each other are there.
+    """
+    if count and all_:
+        return with_fact(found, AT_TOLD, dict(list(found.facts.told.items()) + [("borders", "")]))
+    places = f"{count} places" if count > 1 else "1 place"
+    return with_note(found, f"In {places} of its log, {BORDERS}" if count else "")
 
 
 def with_end(found: Any, reason: str) -> Any:

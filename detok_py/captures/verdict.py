@@ -35,7 +35,7 @@ Place = NamedTuple(
 
 MOST_PLACES = 200
 # What � in text mean that was not read as something else.
-OF_LOST = ("maybe", "beside", "inside", "seam", "seam-of-messages")
+OF_LOST = ("maybe", "beside", "borders", "inside", "seam", "seam-of-messages")
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
 # For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
 # without one.
@@ -198,6 +198,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
             rule = "escaped"
         elif BAD + BAD in text and broken != ESCAPED:
             rule = "inside" if single or len(row[6]) == 1 else "beside"
+            rule = "borders" if "borders" in found.facts.told else rule
         else:
             rule = "maybe"
         if known and rule in ("maybe", "beside"):
@@ -342,9 +343,10 @@ def _judge_numbers(found: Any, rows: list[Any], add: Any) -> None:
     for event, kind in found.facts.numbers:
         while n < len(rows) and rows[n][4] < event:
             n += 1
-        if n < len(rows) and (kind == "gap" or rows[n][4] == event):
-            got = "" if kind == "gap" else shown(rows[n])
-            add(KINDS_OF_NUMBERS[kind], Place(places[n], got, "", 0, 0))
+        if kind == "gap" and rows:
+            add(KINDS_OF_NUMBERS[kind], Place(places[min(n, len(places) - 1)], "", "", 0, 0))
+        elif n < len(rows) and rows[n][4] == event:
+            add(KINDS_OF_NUMBERS[kind], Place(places[n], shown(rows[n]), "", 0, 0))
 
 
 def _halves_of(letter: str) -> str:

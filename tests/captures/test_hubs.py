@@ -172,4 +172,9 @@ def test_characters_that_are_broken_between_two_pieces_are_told():
     pieces = [part.decode("utf-8", "replace") for part in (BODY.encode()[:at], BODY.encode()[at:])]
     log = "".join(compact({"level": 20, "time": 1, "chunk": one}) + "\n" for one in pieces)
     out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
+    assert out["verdict"].startswith("The server, a proxy, or what recorded it, broke 1 place.")
+    # With others beside each other elsewhere, which of them are at borders is not said.
+    other = log.replace("n\u00e9", "n\ufffd\ufffd").replace("né", "n\ufffd\ufffd")
+    out = json.loads(page.capture_rows(other.encode().hex(), "a.log"))
     assert "In 1 place of its log, a character is broken where a piece ends" in out["notes"]

@@ -60,6 +60,44 @@ def test_an_answer_that_begins_again_is_said_with_its_whole_text(first):
     assert cut[1] == "begun-again" and "The longest one: “" + "".join(WORDS) + "”." in cut[2]
 
 
+def test_an_answer_that_begins_again_and_goes_another_way_is_told():
+    begin = opened(None)
+    pieces = [opened(word) for word in WORDS]
+    out = judged(sse(begin, *pieces[:3], opened(" so"), begin, *pieces, ENDED))
+    assert [one[1] for one in out["verdicts"]] == ["begun-again"]
+    out = judged(sse(begin, *pieces[:2], opened(" so"), begin, *pieces, ENDED))
+    assert out["verdicts"] == []
+
+
+def with_ids(*ids: int) -> str:
+    return (
+        "".join(f"id: {n}\ndata: {json.dumps(delta(f'{n} '))}\n\n" for n in ids)
+        + "data: [DONE]\n\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ids", "found"),
+    [
+        ([*range(1, 6), *range(7, 14)], [("lost", [5])]),
+        ([*range(1, 6), 7, 6, *range(8, 14)], [("order", [6])]),
+        ([*range(1, 15)], []),
+        ([1, 5, 9, *range(20, 40, 3)], []),  # no numbers of events
+        ([*range(1, 5), 6, 7], []),  # too few to know
+    ],
+    ids=str,
+)
+def test_ids_of_events_tell_what_was_lost_or_changed_places(ids, found):
+    out = judged(with_ids(*ids))
+    assert [(one[1], [place[0] for place in one[3]]) for one in out["verdicts"]] == found
+
+
+def test_numbers_that_are_missing_before_the_last_event_are_told():
+    last = f"id: 14\ndata: {json.dumps(finish('stop'))}\n\ndata: [DONE]\n\n"
+    body = with_ids(*range(1, 12)).replace("data: [DONE]\n\n", last)
+    assert [(one[1], one[4]) for one in judged(body)["verdicts"]] == [("lost", 1)]
+
+
 @pytest.mark.parametrize(
     "events",
     {
@@ -125,8 +163,8 @@ def test_stamps_that_take_turns_are_read_in_time_that_grows_as_the_file():
         __hash__ = None
 
     events = [LoggedEvent(Event(one), 1, False, None, False, False) for one in texts]
-    assert order_of(events, [])[0] == []
-    assert order_of([*events, events[0]], [])[0] == [(4001, "again")]
+    assert order_of(events, [], {})[0] == []
+    assert order_of([*events, events[0]], [], {})[0] == [(4001, "again")]
     assert len(seen) < 4 * len(events)
 
 

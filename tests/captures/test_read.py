@@ -413,6 +413,13 @@ def test_a_body_in_chunks_is_put_together_before_it_is_read():
         ({"model": "ft:gpt-4o:acme::1", "system_fingerprint": "fp_1"}, "OpenAI"),
         ({"system_fingerprint": "fp_1"}, "OpenAI"),
         ({"model": "deepseek-chat", "system_fingerprint": "fp_1_prod"}, "DeepSeek"),
+        (
+            {
+                "system_fingerprint": "fp_1",
+                "choices": [{"delta": {"content": "a", "provider_specific_fields": None}}],
+            },
+            "OpenAI-compatible server",
+        ),
         ({"model": "deepseek-r1"}, "OpenAI-compatible server"),
         ({"model": "grok-4-0709", "system_fingerprint": "fp_1"}, "xAI"),
         ({"model": "llama-3.3", "system_fingerprint": "fp_1", "x_groq": {"id": "r"}}, "Groq"),
