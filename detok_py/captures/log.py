@@ -66,6 +66,7 @@ AGAIN = BY_IDS + "twice"
 DONE = "[DONE], which ends OpenAI's streams: the last one's line"
 MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
+LIMITED = ("]: Suppressed ", "lost due to rate-limiting", "imuxsock lost ")
 PAGER = "A pager such as less -S wrote “>” in place of the end of "
 MAY_GO_ON = "a pager cut this event, whose text may go on: "
 
@@ -345,6 +346,11 @@ def _read_lines(
     return logged
 
 
+def has_left_out(problem: Any) -> bool:
+    """Return whether a line of journald or rsyslog says that it left out lines."""
+    return any(mark in problem.reason for mark in LIMITED)
+
+
 def without_lines_of_log(problems: list[Any]) -> list[Any]:
     """Return the problems of a log, with one in place of those that are lines of its own."""
     own = [
@@ -356,7 +362,8 @@ def without_lines_of_log(problems: list[Any]) -> list[Any]:
     count = sum(own)
     if not count:
         return problems
-    at = own.index(True)
+    says = [n for n, one in enumerate(problems) if own[n] and has_left_out(one)]
+    at = says[0] if says else own.index(True)
     many = f"{count} lines are not events, such as this one: "
     said = many if count > 1 else "this line is no event: "
     first = Problem(problems[at].line, said + problems[at].reason[len(NO_EVENT) :])

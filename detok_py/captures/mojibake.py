@@ -141,6 +141,26 @@ def find_misread(text: str) -> list[Misread]:
     return out if sure > 1 else []
 
 
+LEFT = "ÃÂâ"
+
+
+def right_letters(text: str, runs: list[Misread]) -> int:
+    """Return how many letters beyond ASCII a text has between its misread runs that a misreading of
+    the whole text would not have left, as it leaves a part of à and of a space that is no byte.
+
+    >>> text = "Für die Größe: `GrÃ¶ÃŸe`, voilÃ "
+    >>> right_letters(text, misread_runs(text))
+    3
+    """
+    count = begin = 0
+    for end, after in [(run.begin, run.end) for run in runs] + [(len(text), 0)]:
+        part = " " + text[begin:end]
+        for at in range(1, len(part)):
+            count += part[at] >= "À" and part[at] not in LEFT and part[at - 1] not in LEFT
+        begin = after
+    return count
+
+
 def is_about_lost(text: str) -> bool:
     """Return whether a text may have a U+FFFD because it is about broken characters: it names what
     has to do with them, or quotes one alone.

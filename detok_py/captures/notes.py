@@ -8,12 +8,13 @@ from typing import Any
 
 from .alike import Same
 from .event_shapes import find
-from .log import ENCODED, MARKED, MIXED, PAGER
+from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
 from .mojibake import CP1252, QUOTES, find_misread
 from .order import quoted, value_of
 from .parse import is_utf8
 from .sentence import CONTROL, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
+from .servers import REASONING as REASONED
 
 MOST_LOOKED_AT = 8  # events, for a refusal
 # Where servers write how many tokens they have read; in one of the first or last events.
@@ -21,7 +22,7 @@ TOKENS_IN = (
     "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
     "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
-    "|metadata.usage.prompt_tokens|usage.input_count|results[*].input_token_count"
+    "|metadata.usage.prompt_tokens|usage_metadata.input_tokens|usage.input_count|results[*].input_token_count"
 )
 # Where they write how many of those made are reasoning; some do not count these among the others.
 REASONING = (
@@ -253,9 +254,13 @@ def notes_on(
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [_on_refusal(events), _on_filter(events), _on_stop(events)]
+    if server.finish and chunks and all(chunk.channel == REASONED for chunk in chunks):
+        said.append("The answer itself is empty: all its text is reasoning.")
     if done and not lines["other"]:
         said.append(_on_done(events, server))
     said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
+    limited = [one.line for one in problems if has_left_out(one)]
+    said += [f"The log says in line {limited[0]} that it left out lines."] if limited else []
     reasons = (LENGTH, MIXED, CHARSET, PAGER)
     said += [one.reason for one in problems if one.reason.startswith(reasons)]
     said += [ENCODED] if any(one.reason == ENCODED for one in problems) else []

@@ -13,6 +13,7 @@ from .compare import contents
 from .parse import parse_json
 from .times import KEYS, since_first, stamp_of, steps_of
 
+OF_SESSION = ("session.", "conversation.", "input_audio_buffer.", "rate_limits.")
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_ALIKE = 3  # pieces
 LEAST_COUNTS = 8
@@ -56,6 +57,8 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
     an event was made.
     """
     stamps = [event.stamp for event in events]
+    begin = _begin_of_answer(events)
+    stamps[:begin] = [stamps[begin]] * begin if begin else []
     coarse = steps_of(stamps) if None not in stamps else 0.0
     for clock in ("lines",) + KEYS:
         if clock != "lines":
@@ -68,6 +71,18 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
             return times, {"times": clock, "steps": steps} if steps else {"times": clock}
     coarse = coarse or float(_created_advances(events))
     return None, {"steps": coarse} if coarse else {}
+
+
+def _begin_of_answer(events: list[Any]) -> int:
+    """Return how many events of OpenAI's Realtime API come before an answer: those of its session,
+    which may have begun long before.
+    """
+    for n, event in enumerate(events):
+        value = value_of(event)
+        kind = value.get("type") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or not kind.startswith(OF_SESSION):
+            return n
+    return 0
 
 
 def _created_advances(events: list[Any]) -> bool:

@@ -32,7 +32,7 @@ from .read import read
 from .rows import count_of, shown
 from .sentence import sentence
 from .servers import CONTENT, TOOL_CALL
-from .stream import Import, as_json, summary, with_problems
+from .stream import Import, as_json, summary, with_note, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge
 
 __all__ = [
@@ -53,6 +53,7 @@ NO_TOKENIZER = (
 # A page reads a message in one task: with so many rows it takes some 10 ms.
 MOST_ROWS = 4096
 HARMONY = "harmony"
+OF_HARMONY = "The server sent the tags of harmony as text: it did not take channels apart."
 NO_FORMAT = "none"
 MOST_OF_MARKUP = 1 << 16  # how many bytes are searched for the markup of a format
 _last: list[Any] = [None, None]
@@ -105,8 +106,7 @@ def capture_rows(
     header's "stop", "chat_format", "start", "reasoning" and "tools" are applied; `format` has
     precedence, the name of a format or "none". Without a name, text that begins as harmony does is
     read so. `folded` is what was taken out of the file (fold.py); then the answer can be
-    {"again": true}. Raises CaptureError; or VocabularyError if there are ids without bytes, text or
-    a vocabulary.
+    {"again": true}. Raises CaptureError; or VocabularyError for ids without bytes or a vocabulary.
     """
     found = _read_folded(given, file, path, folded) if folded else _read(given, file, path, entry)
     if found is None:
@@ -117,6 +117,7 @@ def capture_rows(
     markup = _markup_of(found.chunks, vocabulary)
     if format or (markup == HARMONY and "chat_format" not in header):
         header["chat_format"] = format or HARMONY
+        found = _with_note_on_harmony(found, markup)
     answers, rows, numbers = _decoded(found.chunks, header, vocabulary)
     count = sum([count_of(row) for row in rows])
     deltas = [delta for answer in answers.values() for delta in answer.flush()]
@@ -137,6 +138,11 @@ def capture_rows(
     said, notes = sentence(verdicts, exact, found.end, found.facts)
     out.update({"verdict": _framed(found, said), "notes": notes, "verdicts": as_lists(verdicts)})
     return _first_rows(out, rows)
+
+
+def _with_note_on_harmony(found: Any, markup: "str | None") -> Any:
+    of_text = all(chunk.data and not chunk.tokens for chunk in found.chunks)
+    return with_note(found, OF_HARMONY) if of_text and markup == HARMONY else found
 
 
 def _without_lines(found: Any, rows: list[Any]) -> Any:

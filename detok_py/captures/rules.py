@@ -130,6 +130,7 @@ RULES = {
         "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
     ),
     "misread": ("client", ""),
+    "misread-part": ("unknown", ""),
     "misread-east": ("client", ""),
     "asked": (
         "unknown",
@@ -153,14 +154,22 @@ RULES = {
         "The answer ended inside a character, at its limit of tokens.",
     ),
     "cut-text": (
-        "nobody",
-        "The answer ended inside a character, at its limit of tokens: the engine wrote � for what there was of it.",
+        "unknown",
+        "The answer ended at its limit of tokens, and its last character is a �: the engine cut a character there and wrote � for it, or the model wrote it.",
     ),
     "cut-model": ("nobody", "The model ended its answer inside a character."),
     "cut-stopped": ("nobody", "The answer was stopped inside a character."),
     "cut": (
         "unknown",
         "The stream ended inside a character: the engine ended it so, or the connection did.",
+    ),
+    "named-bytes": (
+        "engine",
+        "The engine wrote the names of byte tokens in the place of their bytes. A model that spells such names, which is rare, looks the same.",
+    ),
+    "named-spaces": (
+        "engine",
+        "The engine wrote the entries of its vocabulary and did not decode them: they have a sign in the place of each space.",
     ),
     "written": ("nobody", "The model wrote a �: the bytes EF BF BD are its own."),
     "joined": (
@@ -177,4 +186,5 @@ LESS = {
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
+    "cut-text": "doubt", "misread-part": "doubt",
 }  # fmt: skip

@@ -15,7 +15,8 @@ MOST_LINES = 3  # that a sentence names
 # Of events that break off: one of them may have had the end.
 OFF = " off or cannot be read"
 NO_END = (
-    "{} has no end here: the server did not say that it is over, or an event that breaks off did."
+    "{} has no end here: the server did not say that it is over, an event that breaks off did, or "
+    "this is only a part."
 )
 TOLD = ("In line", "Curl says")
 STOPS = "{} stops before its end: the server did not say that the answer is over."
@@ -83,7 +84,8 @@ def _on_end(reason: str, verdicts: list[Any], facts: Any) -> str:
     answer = "The last answer" if facts.others else "The answer"
     if any(word in reason.lower() for word in FILTERS):
         return f"{answer} was stopped by a filter: it ended with “{reason}”."
-    told = f"“{reason}”" in facts.notes or any(one.rule.startswith("cut-") for one in verdicts)
+    cut = [one.rule for one in verdicts if one.who == "nobody"]
+    told = f"“{reason}”" in facts.notes or any(rule.startswith("cut-") for rule in cut)
     at_limit = reason in LENGTHS and not told
     return f"{answer} ended with “{reason}”, at its limit of tokens." if at_limit else ""
 

@@ -33,6 +33,8 @@ NO_END = (
 )
 
 COMPATIBLE = "OpenAI-compatible server"
+RESPONSES = "OpenAI, responses"
+MODEL = "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion"
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
 OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
 
@@ -195,7 +197,7 @@ class Server:
     def _learn_name(self, event: Any, said: Any) -> None:
         if self.name and self.finish and (said.api != COMPATIBLE or event.get("choices")):
             return  # another answer
-        model = find(event, "model|response.model|message.model|modelVersion")
+        model = find(event, MODEL)
         if self.model is None and model and isinstance(model[0], str):
             self.model = model[0] or None
         if not self._certain:
@@ -213,9 +215,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     ('Ollama, chat completions', True)
     """
     if api != COMPATIBLE:
-        # Those of Anthropic begin with "msg_"; vLLM and llama-server have the same form.
-        if str((find(event, "message.id") or [""])[0]).startswith("chatcmpl-"):
-            api = api.replace("Anthropic,", "Anthropic-compatible server,")
+        api = _variant_of(api, event)
         return ("", False) if api[:1] == "(" else (api, True)
     if "prompt_filter_results" in event:
         return "Azure OpenAI, chat completions", True
@@ -263,6 +263,14 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)
+
+
+def _variant_of(api: str, event: Any) -> str:
+    """Return the name of an API, or of another one with the same events."""
+    # Those of Anthropic begin with "msg_"; vLLM and llama-server have the same form.
+    if str((find(event, "message.id") or [""])[0]).startswith("chatcmpl-"):
+        return api.replace("Anthropic,", "Anthropic-compatible server,")
+    return "OpenAI, realtime" if "event_id" in event and api == RESPONSES else api
 
 
 def _is_of_llama(fingerprint: str) -> bool:

@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
-from .mojibake import CAUSES, CONSOLE, LATIN, TORN, find_misread, is_about_lost, misread_runs
+from .mojibake import (
+    CAUSES,
+    CONSOLE,
+    LATIN,
+    TORN,
+    find_misread,
+    is_about_lost,
+    misread_runs,
+    right_letters,
+)
 from .parse import is_utf8
 from .replaced import asked, read_as
 from .rows import came, count_of, numbered, shown, texts_of
@@ -17,6 +26,7 @@ from .rules import LESS, RULES
 from .sentence import LENGTHS, listed
 from .servers import CONTENT
 from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, PRINTED, REPEATED, REPLACED
+from .undecoded import named_bytes, named_spaces
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each; of a saved one, at most MOST_PLACES · count: of all
@@ -49,6 +59,9 @@ KINDS_OF_NUMBERS = {
     "gap": "lost", "twice": "twice", "order": "order", "again": "again", "begun": "begun-again",
     "count": "counted", "doubled": "doubled",
 }  # fmt: skip
+LEAST_RIGHT = 2  # letters elsewhere, if a part is misread
+MISREAD = ("misread", "misread-part")
+PART = " Other lines are right, so the whole was not misread: the model may have quoted this one."
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 
@@ -70,10 +83,11 @@ def judge(
     _judge_tokens(found, rows, held, add)
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
+    _judge_names(rows, add)
     misread = _judge_misread(rows, add)
     east = "" if misread else _judge_replaced(rows, add)
     # What another encoding has no character for became a �.
-    lost = {place.row for place in places.get("misread", [])}
+    lost = {place.row for rule in MISREAD for place in places.get(rule, [])}
     for of_lost in OF_LOST if east else ("maybe",):
         left = [one for one in places.pop(of_lost, []) if not east and one.row not in lost]
         if left:
@@ -82,8 +96,9 @@ def judge(
     for rule, where in places.items():
         who, said = RULES[rule]
         said += found.facts.told.get(rule, "")
-        if rule == "misread":
+        if rule in MISREAD:
             said = CAUSES[misread] + "."
+            said += PART if rule == "misread-part" else ""
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
         elif rule == "misread-east":
@@ -94,7 +109,7 @@ def judge(
             torn = TORN if (rule, misread) == ("joined", LATIN) else ""
             said += f" Lines {lines}{of}.{torn}"
         # Misread text that goes on in the next row is one place.
-        count = sum([place.right != "" for place in where]) if rule == "misread" else len(where)
+        count = sum([place.right != "" for place in where]) if rule in MISREAD else len(where)
         out.append(Verdict(who, rule, said, where, count))
     # Sorted, because a dict of MicroPython has no order.
     out.sort(key=lambda one: (ORDER.index(one.who), one.places[0].row, one.rule))
@@ -306,18 +321,21 @@ def _judge_against_whole(
             break
     rights: dict[int, Any] = {}
     numbers = {kind for _, kind in found.facts.numbers}
-    for one in differences(pieces, whole) if whole else []:
+    found_out = list(differences(pieces, whole)) if whole else []
+    mixed = len(numbers) > 1 and any(one.kind == "other" for one in found_out)
+    twice = "twice" in numbers and any(one.kind == "more" for one in found_out)
+    by_numbers = not whole or mixed or twice
+    for one in found_out:
         row = first.get(one.piece, 0)
         if one.kind == "bad":
             for later in range(one.last, one.piece, -1):
                 rights[first.get(later, row)] = ("", one.right)
             rights[row] = (one.got, one.right)
+        elif by_numbers:
+            continue
         # Servers take a stop string away from the end of the whole text.
         elif one.right.strip() or (one.got.strip() and one.at < len(whole)):
             kind, named, rule = KINDS[one.kind]
-            if one.kind == "other" and len(numbers) > 1:
-                _judge_numbers(found, rows, add)
-                break
             rule = named if kind in numbers else rule
             if one.kind == "gone" and not one.at and "part" in found.facts.told:
                 rule = "part"
@@ -329,7 +347,7 @@ def _judge_against_whole(
             else:
                 for row in late:
                     add(rule, Place(row, shown(rows[row]), "", 0, 0))
-    if not whole:
+    if by_numbers:
         _judge_numbers(found, rows, add)
     for number, letter in found.facts.parted:
         add("parted", Place(first.get(number, 0), _halves_of(letter), letter, 0, 0))
@@ -372,10 +390,21 @@ def _is_whole(chunk: Any) -> bool:
     return bool(pieces) and None not in pieces and is_utf8(b"".join(pieces))
 
 
+def _judge_names(rows: list[Any], add: Any) -> None:
+    """Judge names of tokens in the text of servers."""
+    texts = texts_of(rows)
+    for row, names, right in named_bytes(texts):
+        add("named-bytes", Place(row, names, right, 0, _units(texts[row])))
+    for row, text, right in named_spaces(texts):
+        add("named-spaces", Place(row, text, right, 0, _units(text)))
+
+
 def _judge_misread(rows: list[Any], add: Any) -> str:
     """Judge text that is UTF-8 read in another encoding; return that encoding, "" for none."""
     texts = texts_of(rows)
-    runs = find_misread("".join(texts))
+    whole = "".join(texts)
+    runs = find_misread(whole)
+    rule = MISREAD[len(runs) > 0 and right_letters(whole, runs) >= LEAST_RIGHT]
     n = begin = 0
     for run in runs:
         while begin + len(texts[n]) <= run.begin:
@@ -387,13 +416,13 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
         got = "".join(texts[n : n + 8])[first : run.end - begin]
         got += "…" if len(got) < run.end - run.begin else ""
         right = _all_right(run.right, run.encoding)
-        add("misread", Place(n, got, right, units[0], units[1]))
+        add(rule, Place(n, got, right, units[0], units[1]))
         # A run may go on in the next rows.
         over, m = run.end - begin - len(text), n + 1
         while over > 0:
             size = min(over, len(texts[m]))
             if size:
-                add("misread", Place(m, texts[m][:size], "", 0, _units(texts[m][:size])))
+                add(rule, Place(m, texts[m][:size], "", 0, _units(texts[m][:size])))
             over -= size
             m += 1
     return runs[0].encoding if runs else ""

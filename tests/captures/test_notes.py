@@ -568,3 +568,39 @@ def test_a_har_whose_answer_is_an_error_gives_no_advice_to_save_it_again():
     with pytest.raises(CaptureError) as caught:
         read(json.dumps(har))
     assert "The server said: busy" in str(caught.value) and "again" not in str(caught.value)
+
+
+def test_an_answer_that_is_all_reasoning_is_called_empty():
+    thought = {"choices": [{"delta": {"reasoning_content": "Hmm"}}]}
+    assert "is empty" in read(sse(thought, thought, finish("length")))["notes"]
+    assert "is empty" not in read(sse(thought, delta("Yes"), finish("stop")))["notes"]
+    assert "is empty" not in read(sse(thought, thought))["notes"]
+
+
+def test_a_log_that_says_that_it_left_out_lines_is_quoted():
+    lines = [f"May 14 09:31:0{n} gw1 relay[7]: data: {json.dumps(delta('né'))}" for n in range(4)]
+    lines.insert(2, "May 14 09:31:01 gw1 systemd[1]: Started relay.")
+    lines.insert(3, "May 14 09:31:02 gw1 systemd-journald[412]: Suppressed 3 messages from relay")
+    found = read("\n".join(lines))
+    assert "The log says in line 4 that it left out lines." in found["notes"]
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_messages_that_langchain_printed_have_an_end_and_counts(reason):
+    told = {"finish_reason": reason, "model_name": "gpt-4o-mini"}
+    usage = {"input_tokens": 13, "output_tokens": 5}
+    lines = [
+        f"content={text!r} additional_kwargs={{}} response_metadata={{}} id='r'"
+        for text in ("né", " 😀")
+    ]
+    lines.append(f"content='' additional_kwargs={{}} response_metadata={told!r} id='r'")
+    lines.append(
+        f"content='' additional_kwargs={{}} response_metadata={{}} id='r' usage_metadata={usage!r}"
+    )
+    found = read("\n".join(lines))
+    source = found["header"]["source"]
+    assert (source["server"], source["usage"]) == (
+        "LangChain, message chunks",
+        "13 tokens in, 5 out",
+    )
+    assert (found["end"]["reason"], found["header"]["engine"]["model"]) == (reason, "gpt-4o-mini")

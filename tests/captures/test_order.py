@@ -7,7 +7,7 @@ import pytest
 from page_rig import fill
 
 from detok_py.captures.log import LoggedEvent
-from detok_py.captures.order import order_of
+from detok_py.captures.order import order_of, times_of
 from detok_py.captures.page import capture_rows
 from detok_py.captures.read import read
 
@@ -202,3 +202,15 @@ def test_the_second_in_which_an_event_was_made_is_a_coarse_time(together, space)
     assert steps(*[n // 20 for n in range(60)]) == 1.0
     assert steps(*[0] * 60) is None
     assert steps(*[3] * 30, *[0] * 30) is None
+
+
+def test_the_time_of_an_answer_begins_behind_its_session():
+    kinds = ["session.created", "conversation.item.created", "response.created"]
+    kinds += 2 * ["response.text.delta"] + ["response.done"]
+    events = [
+        LoggedEvent({"type": kind, "event_id": str(n)}, n, False, float(stamp), False, False)
+        for n, (kind, stamp) in enumerate(zip(kinds, [0, 59, 60, 61, 62, 63], strict=True), 1)
+    ]
+    assert times_of(events)[0] == [0, 0, 0, 1, 2, 3]
+    assert times_of(events[2:])[0] == [0, 1, 2, 3]
+    assert times_of(events[:2])[0] == [0, 59]

@@ -16,7 +16,7 @@ SAYS = {
         "The server, a proxy, a client, or what recorded it, broke 10 places.",
         "misread",
     ),
-    "gpt-oss.sse": ("Nothing in it is broken.", None),
+    "gpt-oss.sse": ("The server sent the tags of harmony as text", None),
     "ollama.ndjson": ("Nothing in it is broken.", None),
 }
 

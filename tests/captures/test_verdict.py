@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "the token that ends it": (sse(HI, token("", "<|eot|>", b"<|eot|>"), finish("length")), []),
     "no text at the limit": (sse(HI, token("", "ok", b"ok"), finish("length")), [("unknown", "left-out", [("", "ok")])]),
     "halves in two events": (sse('{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude86b"}}]}', finish("stop")), [("engine", "parted", [("\\ud83d + \\ude86", "🚆")])]),
-    "a � at the limit": (sse(delta("a"), delta("b�"), finish("length")), [("nobody", "cut-text", [("b�", "")])]),
+    "a � at the limit": (sse(delta("a"), delta("b�"), finish("length")), [("unknown", "cut-text", [("b�", "")])]),
     "a � at the end": (sse(delta("a"), delta("b�"), finish("stop")), [("unknown", "maybe", [("b�", "")])]),
     "the whole text has more": (sse(tgi(" a "), tgi(""), tgi("b", "a 🚆 b")), [("unknown", "pieces-lack", [("", "🚆 ")])]),
     "the whole text is right": (sse(tgi(" 好"), tgi("�"), tgi("�"), tgi("b", "好 🚆b")), [("engine", "seam-known", [("��", " 🚆"), ("�", "")])]),
@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "numbers are missing": (sse(response(1, "ab"), response(2, "c"), response(4, "e"), whole(5, "abcde")), [("proxy", "lost", [("", "d")])]),
     "a number came twice": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "e"), whole(4, "abce")), [("proxy", "twice", [("c", "")])]),
     "numbers in another order": (sse(response(1, "ab"), response(3, "yz"), response(2, "c"), response(4, "e"), whole(5, "abcyze")), [("proxy", "order", [("yzc", "cyz")])]),
-    "numbers that came twice together": (sse(*[response(n, chr(97 + n) + "-") for n in (0, 1, 2, 3, 1, 2, 3, 4)], whole(5, "a-b-c-d-e-")), [("proxy", "twice", [("b-c-d-", "")])]),
+    "numbers that came twice together": (sse(*[response(n, chr(97 + n) + "-") for n in (0, 1, 2, 3, 1, 2, 3, 4)], whole(5, "a-b-c-d-e-")), [("proxy", "twice", [("b-", ""), ("c-", ""), ("d-", "")])]),
     "pieces that came again together": (sse(*[response(0, one) for one in ("a-", "b-", "c-", "b-", "c-", "d-")], whole(0, "a-b-c-d-")), [("unknown", "repeated", [("b-c-", "")])]),
     "more than a whole text has": (sse(response(0, "ab"), response(0, "xb"), response(0, "c"), whole(0, "abc")), [("unknown", "differs", [("xb", "")])]),
     "a number is missing, others change places": (sse(*[response(n, chr(97 + n)) for n in (0, 1, 3, 4, 6, 5, 7)], whole(8, "abcdefgh")), [("proxy", "lost", [("", "")]), ("proxy", "order", [("f", "")])]),
@@ -319,10 +319,10 @@ def test_misread_text_that_goes_on_in_the_next_event_is_one_place():
     assert (len(verdict[3]), verdict[4]) == (3, 2)
 
 
-def test_an_end_inside_a_character_is_said_though_nobody_broke_it():
-    said = read(sse(delta("a"), delta("b�"), finish("length")))["verdict"]
-    assert said.startswith("Nothing in it is broken.")
-    assert said.endswith("the engine wrote � for what there was of it.")
+def test_who_wrote_a_lost_character_at_the_limit_is_not_known():
+    found = read(sse(delta("a"), delta("b�"), finish("length")))
+    assert found["verdict"].startswith("The answer ended with “length”, at its limit of tokens.")
+    assert found["verdicts"][0][5] == "doubt"
 
 
 def test_what_could_not_be_read_is_in_the_sentence():
@@ -461,3 +461,42 @@ def test_an_event_with_two_faults_is_one_place():
     many = read(sse(delta("né")) + 300 * event)
     assert many["verdict"].startswith("In 300 places,")
     assert [len(places) for _, _, _, places, _, _ in many["verdicts"]] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "rule", "rights"),
+    [
+        (["Das ", "<0xE9>", "<0xAF>", "<0xB1>", "ist"], "named-bytes", ["鯱"]),
+        (["a", "<0x0A>", "b", "<0xF0><0x9F>", "<0x98><0x80>"], "named-bytes", ["\n", "😀"]),
+        (["Die", "ĠStra", "ÃŁe", "Ġist", "Ġda"], "named-spaces", [" Stra", "ße", " ist", " da"]),
+        (["▁Ja", "▁und", "▁nein"], "named-spaces", [" Ja", " und", " nein"]),
+    ],
+    ids=str,
+)
+def test_names_of_tokens_in_the_text_are_the_engines(pieces, rule, rights):
+    ((who, name, _, places, *_),) = read(sse(*map(delta, pieces), finish("stop")))["verdicts"]
+    assert (who, name, [place[2] for place in places]) == ("engine", rule, rights)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["Write ", "`<0xE9>`", " for a byte"],  # in code
+        ["<0xE9>", " is", " half"],  # no character
+        ["In GPT-2, ", "Ġ", " is a space: ", "Ġa, ", "Ġb"],
+        ["▁Ja", "▁"],
+    ],
+    ids=str,
+)
+def test_a_text_about_names_of_tokens_is_whole(pieces):
+    assert read(sse(*map(delta, pieces), finish("stop")))["verdicts"] == []
+
+
+def test_a_misread_line_among_right_ones_is_in_doubt():
+    quoted = ["Für Größe", " steht da:\n", "GrÃ¶Ã", "Ÿe und schÃ¶n"]
+    ((who, rule, said, places, count, less),) = read(sse(*map(delta, quoted)))["verdicts"]
+    assert (who, rule, count, less) == ("unknown", "misread-part", 2, "doubt")
+    assert "the model may have quoted this one" in said and places[0][2] == "öß"
+    # A space is what is left of a no-break space.
+    all_ = read(sse(delta("VoilÃ ! Les Ã©lÃ¨ves"), delta(" sont Ã\xa0 l'Ã©cole")))
+    assert [one[1] for one in all_["verdicts"]] == ["misread"]

@@ -54,7 +54,7 @@ export async function reportText(recording, described) {
       : []),
     `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}; format: ${recording.format ?? "none"}`,
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
-    `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ") || "none"}`,
+    `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}${recording.stop.length ? `; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ")}` : ""}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "no reason given"}`,
     `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} place${inDoubt === 1 ? "" : "s"}` : ""}${describeSplits(recording)}`,
     ...says("By the server’s count", described.header.source?.usage),
