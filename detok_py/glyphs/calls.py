@@ -72,18 +72,3 @@ async def make_async(steps: Steps) -> Any:
                 answer = await answer
         except Exception as error:
             failure = error
-
-
-def closed_roots(node: dict[str, Any]) -> list[int]:
-    """Return the numbers of the closed shadow roots in a tree of Chromium's debugger."""
-    found, todo = [], [node]
-    while todo:
-        node = todo.pop()
-        for root in node.get("shadowRoots", ()):
-            if root.get("shadowRootType") == "closed":
-                found.append(root["backendNodeId"])
-            todo.append(root)
-        todo += node.get("children", ())
-        if "contentDocument" in node:
-            todo.append(node["contentDocument"])
-    return found

@@ -2,7 +2,7 @@
 // not in `include` or is in `exclude`. `matched` says whether any element matches `include`.
 // `wrong` is a selector that is not valid CSS. `tails` has the last characters of each text that
 // changed, with the time; `reads` has where the chunks ended that the page got of each stream;
-// `more` says how many findings were not kept.
+// `more` says how many findings were not kept; `late` whether the watcher began after the document.
 ([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher) return null;
@@ -15,7 +15,7 @@
   }
   const inside = (f, selector) => f.chain.some((e) => e.matches(selector));
   const more = watcher.sweep(),
-    { all, doc, roots, plain } = watcher;
+    { all, doc, roots, plain, late } = watcher;
   const matched =
     !include ||
     [...roots].some((root) => root.querySelector(include)) ||
@@ -26,5 +26,5 @@
   }));
   const tails = watcher.tails().map(([when, text]) => [performance.timeOrigin + when, text]);
   const reads = window.__detokReads ?? [];
-  return JSON.stringify({ doc, url: location.href, more, findings, matched, tails, reads });
+  return JSON.stringify({ doc, url: location.href, late, more, findings, matched, tails, reads });
 };

@@ -9,8 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .causes import TEXT_CAUSES
 from .truth import Difference
-from .verdict import RULES, TEXT_CAUSES, TEXT_RULES
+from .verdict import RULES, TEXT_RULES
 
 
 def visible(text: str) -> str:
@@ -60,8 +61,11 @@ def sentence(result: dict[str, Any]) -> str:
 def clean(result: dict[str, Any], where: str = "") -> str:
     """Return what a verdict without violations says, without the full stop."""
     said = "No broken glyph was shown" + where
-    if any(one["id"] == "pieces-joined" for one in result["incomplete"]):
+    unsure = {one["id"] for one in result["incomplete"]}
+    if "pieces-joined" in unsure:
         said += ", but not every cut was tested"
+    if "not-watched" in unsure:
+        said += ", but not every frame was watched"
     return said
 
 
@@ -85,10 +89,12 @@ def scope(result: dict[str, Any]) -> str:
 
 
 def doubt(result: dict[str, Any]) -> str:
-    """Return which cuts were not tested, as text for people; "" if all were."""
-    joined = [one for one in result["incomplete"] if one["id"] == "pieces-joined"]
-    lines = [f"  {one['text']}: {one['description']}." for one in joined]
-    return "\n".join([f"{clean(result)}:", *lines] if joined else [])
+    """Return which cuts were not tested, and which frames not watched, as text for people; "" if
+    all were.
+    """
+    unsure = [one for one in result["incomplete"] if one["id"] in ("pieces-joined", "not-watched")]
+    lines = [f"  {one['text']}: {one['description']}." for one in unsure]
+    return "\n".join([f"{clean(result)}:", *lines] if unsure else [])
 
 
 # What `counted` writes after "1 piece of text was"; for other rules it counts broken glyphs.

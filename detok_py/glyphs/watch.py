@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DetokError
 from . import report
 from .answered import by_proxy, nothing_sent
-from .calls import Steps, closed_roots, make, make_async, quietly, script
+from .calls import Steps, make, make_async, quietly, script
 from .markup import markers
 from .pictures import add_pictures
+from .shadow import open_closed_roots
 from .truth import compare
 from .verdict import RULES, TEXT_RULES, Options, Seen, verdict
 
@@ -72,6 +73,7 @@ class GlyphWatch:
         self._debuggers: list[tuple[Any, Any]] = []
         self._tails: list[tuple[float, str]] = []
         self._literal: list[str] = []
+        self._unwatched: list[str] = []
         # The proxy before the page, if any; it knows when text arrived.
         self.traffic: Traffic | None = None
         self._installed = mode == "off"
@@ -168,37 +170,7 @@ class GlyphWatch:
         return states
 
     def _open_closed_roots(self) -> Steps:
-        """In Chromium, give closed declarative shadow roots to the watcher.
-
-        Scripts cannot reach them; the debugger can.
-        """
-        browser = self.context.browser
-        if browser is None or browser.browser_type.name != "chromium":
-            return
-        observe = "function () { this.ownerDocument.defaultView?.__detokGlyphs?.observe(this) }"
-        for page in self._pages():
-            session = yield from self._debugger(page)
-            if session is None:
-                continue
-            tree = yield from quietly(
-                session.send, "DOM.getDocument", {"depth": -1, "pierce": True}
-            )
-            for root in closed_roots(tree["root"] if tree else {}):
-                held = yield from quietly(session.send, "DOM.resolveNode", {"backendNodeId": root})
-                if held:
-                    call = {"objectId": held["object"]["objectId"], "functionDeclaration": observe}
-                    yield from quietly(session.send, "Runtime.callFunctionOn", call)
-            # Otherwise the browser would report every change of every node.
-            yield from quietly(session.send, "DOM.disable")
-
-    def _debugger(self, page: Any) -> Steps:
-        """Return the debugger of a page; each page has one. None if the page is closing."""
-        session = next((held for one, held in self._debuggers if one == page), None)
-        if session is None:
-            session = yield from quietly(self.context.new_cdp_session, page)
-            if session is not None:
-                self._debuggers.append((page, session))
-        return session
+        yield from open_closed_roots(self.context, self._pages(), self._debuggers)
 
     # --- reading ----------------------------------------------------------------------------------
     def findings(self, include: str | None = None, exclude: str | None = None) -> Any:
@@ -215,10 +187,15 @@ class GlyphWatch:
         yield from self._open_closed_roots()
         found: dict[str, dict[str, Any]] = {}
         tails: list[tuple[float, str]] = []
+        self._unwatched = []
         frames = self._frames()
         matched = not frames
         for page, frame in frames:
             data = yield from self._read(frame, include, exclude)
+            # A page that is watched late says so itself; its frames cannot.
+            is_inner = frame.parent_frame is not None
+            if is_inner and not frame.is_detached() and (not data or data["late"]):
+                self._unwatched.append(frame.url or "a frame without an address")
             if not data:
                 continue
             matched = matched or data["matched"]
@@ -360,7 +337,9 @@ class GlyphWatch:
         places = [markers(), options.within, options.exclude]
         markup = yield from self._ask_frames("markup.js", places)
         url = next((page.url for page in self._pages()), "")
-        return verdict(Seen(findings, url, shown, missing, self._tails, markup), options)
+        return verdict(
+            Seen(findings, url, shown, missing, self._tails, markup, self._unwatched), options
+        )
 
     def _ask_frames(self, name: str, *given: Any) -> Steps:
         """Return what a script of this folder finds in each frame."""

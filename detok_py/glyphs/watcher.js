@@ -5,7 +5,7 @@
     MAX = 500,
     SETTLED = 600,
     LONG = 4000;
-  if (window[KEY]) return;
+  if (window[KEY]) return void window[KEY].observe(document);
   const post = window[KEY + "Post"];
   const doc = Math.random().toString(36).slice(2),
     clock = () => performance.now();
@@ -363,12 +363,13 @@
     if (!root || roots.has(root)) return false;
     if (root.host) rootOf.set(root.host, root);
     roots.add(root);
+    if (root === document) armed = false; // the callbacks of an earlier document are gone
     observer.observe(root, OPTIONS);
     scan(root);
     return true;
   };
 
-  // --- frames -----------------------------------------------------------------------------------
+  // --- painted frames ---------------------------------------------------------------------------
   const visible = (f) => {
     const e = f.place === "text" ? hostOf(f.node) : f.node;
     if (f.detached || !e || !e.isConnected) return false;
@@ -571,8 +572,13 @@
     "decode",
     after((out, [input, options]) => {
       if (out.indexOf("\uFFFD") < 0) return;
+      // The first two places are in this script; Firefox gives them the address of the page.
       const line =
-        (new Error().stack || "").split("\n").filter((x) => /https?:|file:/.test(x))[0] || "";
+        (new Error().stack || "")
+          .replace(/^Error.*\n/, "")
+          .split("\n")
+          .slice(2)
+          .find((x) => /https?:|file:/.test(x)) || "";
       culprit = {
         when: clock(),
         stream: !!(options && options.stream),
@@ -610,11 +616,26 @@
     drawnOn: (canvas) => [...(drawn.get(canvas)?.values() ?? [])].map(({ value }) => value),
   };
   Object.defineProperty(window, KEY, { value: api, configurable: true });
-  observe(document);
-  document.addEventListener("DOMContentLoaded", () => {
-    scan(document);
-    sweepSheets();
-  });
+  // Firefox runs this script in the first, empty document of a frame, keeps the window for the
+  // next document, and does not run it again.
+  const isEmpty = () => /^(about:blank)?$/.test(document.URL);
+  const follow = () => {
+    observe(document);
+    if (isEmpty()) later(follow, 10);
+  };
+  // Where the page may run no script, no timer calls back either.
+  api.late = true;
+  if (document.readyState === "loading" || isEmpty()) later(() => (api.late = false), 0);
+  follow();
+  window.addEventListener(
+    "readystatechange",
+    () => {
+      if (document.readyState !== "interactive") return;
+      observe(document) || scan(document);
+      sweepSheets();
+    },
+    true,
+  );
   window.addEventListener(
     "load",
     (e) => {

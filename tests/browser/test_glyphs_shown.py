@@ -175,3 +175,61 @@ def test_what_expect_text_has_found_may_have_a_replacement_character(browser):
     (one,) = watch.result()["passes"][:1]
     assert one["id"] == "ufffd-literal"
     context.close()
+
+
+CORRECTED = """<!doctype html><meta charset=utf-8><p id=o></p><script>
+const o = document.getElementById("o");
+o.textContent = new TextDecoder().decode(new Uint8Array([0xe2, 0x82]));
+setTimeout(() => (o.textContent = "€"), 300);
+</script>"""
+# The parent writes into the frames of the first line; those of the second write themselves.
+FRAMES = f"""<!doctype html><meta charset=utf-8><link rel=icon href=data:,>
+<iframe name=srcdoc srcdoc="<p id=o>"></iframe> <iframe name=src src=/empty></iframe> <iframe name=blank></iframe>
+<iframe srcdoc='{CORRECTED}'></iframe> <iframe src=http://other.test/own></iframe>
+<iframe sandbox srcdoc="<p>text"></iframe>
+<script>
+const write = (name) => {{
+  const {{ body }} = frames[name].document, o = body.querySelector("#o") ?? body;
+  o.textContent = name + " \ufffd";
+  setTimeout(() => (o.textContent = "€"), 300);
+}};
+onload = () => {{
+  ["srcdoc", "src", "blank"].map(write);
+  const late = document.body.appendChild(document.createElement("iframe"));
+  late.src = "/own";
+}};
+</script>"""
+
+
+def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
+    """Firefox runs a script of the harness only in the first, empty document of a frame."""
+    pages = {"": FRAMES, "own": CORRECTED, "empty": "<!doctype html><p id=o>"}
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    context.route(
+        re.compile(r"^http://(page|other)\.test/"),
+        lambda route: route.fulfill(
+            content_type="text/html", body=pages.get(route.request.url.split("/")[-1], "")
+        ),
+    )
+    page = context.new_page()
+    page.goto("http://page.test/")
+    assert watch.settle(quiet_ms=500)
+    result = watch.result(tofu=False)
+    found = {(one["id"], one["url"], one["text"][:3]) for one in result["violations"]}
+    assert found == {
+        ("ufffd-painted", "about:srcdoc", "src"),
+        ("ufffd-painted", "http://page.test/empty", "src"),
+        ("ufffd-painted", "about:blank", "bla"),
+        ("ufffd-painted", "about:srcdoc", "\ufffd"),
+        ("ufffd-painted", "http://other.test/own", "\ufffd"),
+        ("ufffd-painted", "http://page.test/own", "\ufffd"),
+    }
+    # The line is the page's own, not one of the watcher.
+    lines = [one["cause_hint"] for one in result["violations"] if one["text"] == "\ufffd"]
+    assert [("/own:3:" in one) for one in lines if "/own:" in one] == [True, True], lines
+    told = [(one["id"], one["text"]) for one in result["incomplete"]]
+    # In Firefox, the watcher also runs in the sandboxed frame, where scripts may not.
+    unseen = [("not-watched", "about:srcdoc")] if browser_name == "chromium" else []
+    assert told == unseen
+    context.close()

@@ -1,0 +1,87 @@
+"""The likely causes of what a verdict reports, and the ways to mend them.
+
+In: a finding of the watcher, or the name of a rule. Out: sentences. What was measured is stated;
+what can only be guessed follows "perhaps".
+"""
+
+from typing import Any
+
+CAUSES = {
+    "sent-in-halves": (
+        "The engine sent the halves of a UTF-16 pair in two events: it cuts its text by UTF-16 unit. Mend the engine; "
+        "until then a page can wait for the second half before it shows the first."
+    ),
+    "sent-broken": (
+        "The engine sent it broken: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
+    ),
+    "half-stayed": (
+        "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
+        "Join the halves before they are shown or stored."
+    ),
+    "half-painted": (
+        "Text is shown by UTF-16 unit (slice, charAt, substring) and cuts a pair: cut by code point (Array.from) or by Intl.Segmenter."
+    ),
+    "decoded-whole": (
+        "The bytes that TextDecoder.decode(…, {stream: true}) was given<where> had U+FFFD in them, or were cut before: what "
+        "sends them decodes unfinished characters (or a new decoder is made for each chunk)."
+    ),
+    "decoded-alone": (
+        "TextDecoder.decode<where> was given a chunk without {stream: true}: keep one decoder for the whole stream, and pass it."
+    ),
+    "shown-unfinished": (
+        "The end of an unfinished text was decoded and shown, and mended when more came: "
+        "hold an incomplete character back until it is whole."
+    ),
+    "pieces": (
+        "Each piece of one character was decoded by itself, in the browser, in a proxy or in the engine: "
+        "one decoder that keeps its state must see the whole stream."
+    ),
+    "cut": (
+        "A character was cut and its rest was lost or decoded by itself: look for a decoder a chunk, `chunk.toString()`, "
+        "`decode(errors='replace')` or `from_utf8_lossy` on the way."
+    ),
+}  # fmt: skip
+
+
+def cause(finding: dict[str, Any], sent_broken: bool = False) -> str:
+    """Return the likely cause of a finding, and how to fix it."""
+    line = (finding.get("culprit") or {}).get("line")
+    return CAUSES[_cause(finding, sent_broken)].replace("<where>", f" at {line}" if line else "")
+
+
+def _cause(finding: dict[str, Any], sent_broken: bool) -> str:
+    """Return which of CAUSES is the most likely one."""
+    surrogate, culprit = finding["kind"] == "surrogate", finding.get("culprit")
+    if sent_broken:
+        return "sent-in-halves" if surrogate else "sent-broken"
+    if surrogate:
+        return "half-stayed" if finding["live"] else "half-painted"
+    if culprit and culprit["stream"]:
+        return "decoded-whole"
+    if culprit and not culprit["flush"]:
+        return "decoded-alone"
+    if not finding["live"]:
+        return "shown-unfinished"
+    return "pieces" if finding["run"] >= 2 else "cut"
+
+
+HELD_CAUSE = (
+    "The page waits before it shows received text: for the end of the answer, a line or a word, "
+    "or for an animation that is slower than the stream."
+)
+
+MARKUP_CAUSE = (
+    "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
+    "or read the answer in its format. If the answer is about markup, name it in allow_literal."
+)
+MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
+TAKEN_BACK_CAUSE = "A guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
+
+TEXT_CAUSES = {
+    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing. Or it comes later than the check has waited (quiet).",
+    "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
+    "reordered-text": "Pieces were shown in another order than they came: concurrent reads, or state set from a stale value.",
+    "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
+    "changed-text": "The characters were replaced on their way: compare what each step receives.",
+}  # fmt: skip
+CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."
