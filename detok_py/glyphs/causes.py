@@ -66,22 +66,36 @@ def _cause(finding: dict[str, Any], sent_broken: bool) -> str:
 
 
 HELD_CAUSE = (
-    "The page waits before it shows received text: for the end of the answer, a line or a word, "
-    "or for an animation that is slower than the stream."
+    "The page showed it later than it came. Perhaps it waits for the end of the answer, a line or a word, "
+    "or an animation is slower than the stream."
 )
-
 MARKUP_CAUSE = (
     "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
     "or read the answer in its format. If the answer is about markup, name it in allow_literal."
 )
 MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
-TAKEN_BACK_CAUSE = "A guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
+TAKEN_BACK_CAUSE = "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
 
+THROWN_AWAY = "bytes or characters are thrown away (decode(errors='ignore'), a filter that deletes U+FFFD, an end of stream that flushes nothing), the page took it for markup"
+LATER = "or it comes later than the check has waited (quiet)."
+# Why text is missing, as far as the document tells.
+DROPPED = {
+    "hidden": "It is in the document, but no reader can see it there: {}. Show it, or check after what shows it.",
+    "gone": (
+        "It was in the document, and was taken out again. Perhaps: a list that keeps only the lines in view (a reader can scroll back; "
+        "then ignore the rule dropped-text), or an answer that was replaced or cleared."
+    ),
+    "absent": f"It was not found in the document at the end. Perhaps: {THROWN_AWAY}, {LATER}",
+}  # fmt: skip
 TEXT_CAUSES = {
-    "dropped-text": "Bytes or characters are thrown away: decode(errors='ignore'), a filter that deletes U+FFFD, or an end of stream that flushes nothing. Or it comes later than the check has waited (quiet).",
-    "duplicated-text": "The same piece was shown twice: a retry, a resumed stream, or a delta that repeats what was held.",
-    "reordered-text": "Pieces were shown in another order than they came: concurrent reads, or state set from a stale value.",
+    "dropped-text": f"No reader can see it at the end. Perhaps: {THROWN_AWAY}, it is hidden, {LATER}",
+    "duplicated-text": "It was sent once. Perhaps: a retry, a resumed stream, or a delta that repeats what was held.",
+    "reordered-text": "The pieces stand in another order than they came. Perhaps: concurrent reads, or state set from a stale value.",
     "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
-    "changed-text": "The characters were replaced on their way: compare what each step receives.",
+    "changed-text": "Other characters stand in their place. Perhaps a decoder or a filter on the way: compare what each step receives.",
 }  # fmt: skip
 CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."
+TWICE_CAUSE = (
+    "The whole answer stands there twice, one copy behind the other, and was sent once. Perhaps: a message that is added twice "
+    "(an effect that runs twice, a retry, a history that is loaded again)."
+)

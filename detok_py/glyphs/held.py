@@ -62,6 +62,27 @@ def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list
     return out
 
 
+def was_shown(sent: str, piece: str, before: str, shown: Iterable[tuple[float, str]]) -> bool:
+    """Return whether the page showed all letters of a piece of an answer at some time.
+
+    >>> was_shown("one two three four", "two", "one", [(0, "one two thr")])
+    True
+    """
+    text, piece = letters(sent), letters(piece)
+    begin = text.find(before + piece) + len(before)
+    if not piece or begin < len(before):
+        return False
+    seen: set[int] = set()
+    first, last = max(0, begin - 64), begin + len(piece) + 64
+    for tail in {letters(raw) for _, raw in shown}:
+        for part in (tail, _without_cursor(tail)):
+            at = text.find(part, first, last) if len(part) >= SURE else -1
+            while at >= 0:
+                seen.update(range(at, at + len(part)))
+                at = text.find(part, at + 1, last)
+    return seen.issuperset(range(begin, begin + len(piece)))
+
+
 def held(
     arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, str]], limit_ms: float
 ) -> list[Held]:

@@ -77,6 +77,7 @@ NOT_COMPARED = (
     "Whether text is missing was not checked: what was sent is not known "
     "(the proxy, --split, or the true text, --text, tells it)."
 )
+WATCHED = "The page was watched until {:.1f} s after its last answer had ended."
 NOT_ASKED = "No answer was asked for or seen, so none was tested: add --prompt TEXT or --script FILE, and --split every-byte to cut its stream."
 
 
@@ -85,7 +86,10 @@ def scope(result: dict[str, Any]) -> str:
     if any(one["id"] == "not-asked" for one in result["incomplete"]):
         return NOT_ASKED
     passed = {one["id"] for one in result["passes"]}
-    return COMPARED if "dropped-text" in passed else NOT_COMPARED
+    said = COMPARED if "dropped-text" in passed else NOT_COMPARED
+    if "watched_ms" in result:
+        said += " " + WATCHED.format(result["watched_ms"] / 1000)
+    return said
 
 
 def doubt(result: dict[str, Any]) -> str:
@@ -155,7 +159,7 @@ def difference(faults: Sequence[Difference]) -> str:
     lines = ["The page does not show what was sent:"]
     for d in faults[:20]:
         lines.append(
-            f"  {d.kind} after {visible(d.before)!r}: sent {visible(d.sent)!r}, shown {visible(d.shown)!r}"
+            f"  {d.kind} after {visible(d.before)!r}: sent {visible(d.sent[:60])!r}, shown {visible(d.shown[:60])!r}"
         )
         lines.append(f"    {TEXT_CAUSES[TEXT_RULES[d.kind]]}")
     return "\n".join(lines)

@@ -6,6 +6,7 @@ compared: a chat page may change markup, spaces and typographic quotes.
 """
 
 import html
+import itertools
 import re
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ TYPOGRAPHY = dict.fromkeys(map(ord, "‘’‚“”„…–—«»•·\u00ad\
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
+WHOLE = 40  # how many letters an answer needs so that its copy is no chance
 
 
 class Difference(NamedTuple):
@@ -102,7 +104,7 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
-            return [Difference("latin1", true_text[:60], misread(true_text, encoding)[:60], "")]
+            return [Difference("latin1", true_text, misread(true_text, encoding), "")]
     # Compare with what is left when a complete copy is removed.
     if times > 1:
         page = page.replace(wanted, "\0", 1)
@@ -112,9 +114,50 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
         if text
         for i, j in _anchors(text, page)
     ]
-    nothing = [Difference("dropped", wanted[:60], "", "")]
+    nothing = [Difference("dropped", wanted, "", "")]
     return min(
         tried, key=lambda found: sum([len(d.sent) + len(d.shown) for d in found]), default=nothing
+    )
+
+
+def copies(true_text: str, shown: str, before: str | None = None) -> int:
+    """Return how many more copies of a whole text stand directly behind the first one.
+
+    The words around them, such as a name and a button, may be repeated with them if the page's text
+    `before` it was asked is known: copies that it had do not count. A short text has no copies.
+
+    >>> text = "A text of forty letters is long enough for a copy to be told."
+    >>> copies(text, f"You: hi Bot: {text}\n{text} Send")
+    1
+    >>> copies(text, f"Bot: {text} Copy Bot: {text} Copy", before="")
+    1
+    >>> copies(text, f"{text} Bot: {text}", before="")
+    0
+    """
+    page = letters(shown)
+    for whole in (letters(true_text), letters(unmarked(true_text))):
+        places = [match.start() for match in re.finditer(re.escape(whole), page)]
+        if len(whole) < WHOLE or len(places) < 2:
+            continue
+        known = before is not None
+        count = 0
+        for first, second in itertools.pairwise(places):
+            between = page[first + len(whole) : second]
+            if not between or (
+                known and _is_repeated(between, page[:first], page[second + len(whole) :])
+            ):
+                count += 1
+        return max(0, count - letters(before or "").count(whole))
+    return 0
+
+
+def _is_repeated(between: str, before: str, after: str) -> bool:
+    """Return whether the words between two copies are those after the second and before the
+    first.
+    """
+    return any(
+        after.startswith(between[:i]) and before.endswith(between[i:])
+        for i in range(len(between) + 1)
     )
 
 
@@ -156,7 +199,7 @@ def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
         sent, shown = wanted[start:end], page[first:last]
         kind = _kind(sent, shown, wanted[:start], wanted[end:])
         if kind:
-            out.append(Difference(kind, sent[:60], shown[:60], wanted[max(0, start - 20) : start]))
+            out.append(Difference(kind, sent, shown, wanted[max(0, start - 20) : start]))
     end = places[-1][3] + len(wanted) - places[-1][1] if places else j + len(wanted) - i
     return _reordered(out + _doubled_end(wanted, page, end))
 

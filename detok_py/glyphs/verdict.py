@@ -7,7 +7,7 @@ person has to judge; it never fails a check. `report` writes a verdict for peopl
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import __version__
@@ -17,16 +17,18 @@ from ..captures.replaced import read_as
 from .causes import (
     CAUSES,
     CODE_PAGE,
+    DROPPED,
     HELD_CAUSE,
     MARKDOWN_CAUSE,
     MARKUP_CAUSE,
     TAKEN_BACK_CAUSE,
     TEXT_CAUSES,
+    TWICE_CAUSE,
     cause,
 )
-from .held import held, taken_back, untimed
+from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
-from .truth import Difference, compare, latin1, letters
+from .truth import Difference, compare, copies, latin1, letters
 
 if TYPE_CHECKING:
     from .answered import Missing
@@ -152,7 +154,8 @@ class Options(NamedTuple):
     `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
     `answers` are those streams, with the times when their text arrived. Text that was shown more
     than `max_late` milliseconds after it arrived is a violation. `literal` has texts whose U+FFFD
-    the model has sent itself. `markdown` asks for that rule, `missing` explains `no-answer`.
+    the model has sent itself. `markdown` asks for that rule, `missing` explains `no-answer`, and
+    `before` is the page's text before it was asked.
     """
 
     within: str | None = None
@@ -169,6 +172,7 @@ class Options(NamedTuple):
     literal: Sequence[str] = ()
     markdown: bool = False
     missing: "Missing | None" = None
+    before: str | None = None
 
     @property
     def compared(self) -> list[str]:
@@ -202,7 +206,8 @@ class Options(NamedTuple):
 class Seen(NamedTuple):
     """What the page showed: findings of the watcher, its text, characters without a glyph (`tofu`),
     the last characters of each changed text with the time (`tails`), markers of chat formats
-    (`markup`), and the addresses of frames in which the watcher did not run in time (`unwatched`).
+    (`markup`), the addresses of frames in which the watcher did not run in time (`unwatched`),
+    and the text that no reader can see, by the reason why (`hidden`).
     """
 
     findings: Sequence[dict[str, Any]]
@@ -212,6 +217,7 @@ class Seen(NamedTuple):
     tails: Sequence[tuple[float, str]] = ()
     markup: Sequence[dict[str, Any]] = ()
     unwatched: Sequence[str] = ()
+    hidden: Mapping[str, str] = {}
 
 
 Entries = Iterator[dict[str, Any]]
@@ -337,7 +343,24 @@ def _text(seen: Seen, options: Options) -> Entries:
         for difference in found:
             # `_upstream` has reported a pair that was sent in halves.
             if not (options.halves and HALVES.fullmatch(difference.shown)):
-                yield _differs(difference)
+                yield _differs(difference, seen, one)
+        if not found:
+            yield from _twice(one, seen, options)
+
+
+def _twice(one: str, seen: Seen, options: Options) -> Entries:
+    """A whole answer that stands on the page twice, and was sent once."""
+    sent = [answer for answer in options.answers if answer.sent.text == one]
+    if not sent and options.before is None:
+        return  # it may have been there before
+    allowed = max(len(sent), options.times, 1) - 1
+    if copies(one, seen.text, options.before) <= allowed:
+        return
+    # The user's own message may say the same, and so may an older answer.
+    end, first = letters(one)[-SURE:], min([a.sent.arrived[0][0] for a in sent], default=0.0)
+    if any(letters(tail).endswith(end) for when, tail in seen.tails if when < first - SKEW):
+        return
+    yield entry("duplicated-text", target=[], text=one[:60], cause_hint=TWICE_CAUSE)
 
 
 def _taken_back(seen: Seen, options: Options) -> Entries:
@@ -404,16 +427,26 @@ def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str
     return all(any(letters(spot) in one for one in own) for spot in finding["spots"])
 
 
-def _differs(d: Difference) -> dict[str, Any]:
+def _differs(d: Difference, seen: Seen, sent: str) -> dict[str, Any]:
     name = TEXT_RULES[d.kind]
     return entry(
         name,
         target=[],
-        text=d.before + "⟦" + (d.shown or d.sent) + "⟧",
-        sent=d.sent,
-        shown=d.shown,
-        cause_hint=TEXT_CAUSES[name],
+        text=d.before + "⟦" + (d.shown or d.sent)[:60] + "⟧",
+        sent=d.sent[:60],
+        shown=d.shown[:60],
+        cause_hint=_why_dropped(d, seen, sent) if d.kind == "dropped" else TEXT_CAUSES[name],
     )
+
+
+def _why_dropped(d: Difference, seen: Seen, sent: str) -> str:
+    """Return what is known of text that is missing, and its likely cause."""
+    for why, text in seen.hidden.items():
+        hidden = letters(text)
+        if d.sent == hidden or (len(d.sent) >= SURE and d.sent in hidden):
+            return DROPPED["hidden"].format(why)
+    gone = was_shown(sent, d.sent, d.before, seen.tails)
+    return DROPPED["gone" if gone else "absent"]
 
 
 def _mojibake(text: str) -> Entries:

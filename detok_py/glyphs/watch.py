@@ -74,6 +74,7 @@ class GlyphWatch:
         self._tails: list[tuple[float, str]] = []
         self._literal: list[str] = []
         self._unwatched: list[str] = []
+        self._hidden: dict[str, str] = {}
         # The proxy before the page, if any; it knows when text arrived.
         self.traffic: Traffic | None = None
         self._installed = mode == "off"
@@ -256,12 +257,17 @@ class GlyphWatch:
         return self._run(self._text(within))
 
     def _text(self, within: str | None) -> Steps:
+        """Return the text, and keep what is hidden in `_hidden`, by the reason why."""
         parts = []
+        self._hidden = {}
         yield from self._open_closed_roots()
         for _, frame in self._frames():
             answer = yield from quietly(frame.evaluate, script("text.js"), within)
             if answer:
-                parts.append(json.loads(answer))
+                data = json.loads(answer)
+                parts.append(data["text"])
+                for why, text in data["hidden"].items():
+                    self._hidden[why] = self._hidden.get(why, "") + text
         return "\n".join(parts)
 
     # --- the verdict ------------------------------------------------------------------------------
@@ -338,7 +344,8 @@ class GlyphWatch:
         markup = yield from self._ask_frames("markup.js", places)
         url = next((page.url for page in self._pages()), "")
         return verdict(
-            Seen(findings, url, shown, missing, self._tails, markup, self._unwatched), options
+            Seen(findings, url, shown, missing, self._tails, markup, self._unwatched, self._hidden),
+            options,
         )
 
     def _ask_frames(self, name: str, *given: Any) -> Steps:

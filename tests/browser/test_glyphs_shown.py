@@ -233,3 +233,67 @@ def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
     unseen = [("not-watched", "about:srcdoc")] if browser_name == "chromium" else []
     assert told == unseen
     context.close()
+
+
+# Each word says whether a reader can see it.
+WORDS = """<!doctype html><meta charset=utf-8><style>
+.only-heard { position: absolute; width: 1px; height: 1px; overflow: hidden; clip: rect(0 0 0 0) }
+.gradient { background: linear-gradient(red, blue); background-clip: text; -webkit-background-clip: text; color: transparent }
+.small { height: 0; overflow: hidden } .clear { opacity: 0 } .see-through { color: transparent }
+@keyframes blink { from { opacity: 0 } to { opacity: 0 } }
+</style>
+<p>seen-plain <p class=clear>not-clear <b>not-inside</b></p>
+<p style="opacity: 0.01">seen-faint <p style="color: #000">seen-black <p style="color: rgb(0 0 0 / 50%)">seen-half
+<p class=clear style="animation: blink 1s infinite">seen-moving
+<p class=see-through>not-transparent <b style="color: green">seen-green</b></p>
+<p class=gradient>seen-gradient <b>seen-shimmer</b></p>
+<p class=see-through style="text-shadow: 0 0 1px red">seen-shadow
+<p style="-webkit-text-fill-color: red; color: transparent">seen-filled
+<p class=see-through style="-webkit-text-stroke: 1px red">seen-stroke
+<p style="position: absolute; left: -9999px">not-left <p style="position: absolute; top: -9999px">not-above
+<p style="position: absolute; left: 9999px">seen-right <p style="text-indent: -9999px">not-indented
+<div style="margin-left: -9999px"><i style="position: absolute; left: 9px">seen-back</i></div>
+<div class=small>not-small</div> <div class=small><i style="position: absolute; left: 9px">seen-escaped</i></div>
+<span style="overflow: hidden">seen-inline</span> <div style="height: 1em; overflow: hidden">seen-line</div>
+<div class=only-heard aria-live=polite>not-heard</div> <div style="clip-path: inset(50%)">not-cut</div>
+<details><summary>seen-summary</summary><div class=small style="height: auto">seen-closed</div></details>
+<button aria-expanded=false aria-controls=one>seen-button</button><hr><div class=small id=one>seen-collapsed</div>
+<button aria-expanded=false>seen-other</button><div class="small clear">seen-next</div>
+<div style="height: 50px; overflow: auto; display: flex; flex-direction: column-reverse">
+  <p>seen-newest</p><div style="min-height: 999px">seen-tall</div><p>seen-oldest</p></div>
+<div style="margin-top: 9000px"></div><p class=clear>seen-below</p>
+<div id=host></div><script>
+host.attachShadow({ mode: "open" }).innerHTML = "<p class=in style='opacity: 0'>not-shadow <slot></slot></p>";
+host.innerHTML = "<b>not-slotted</b>";
+</script>"""
+
+
+def test_text_that_no_reader_can_see_is_not_shown(browser):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    page = context.new_page()
+    page.set_content(WORDS)
+    words = set(re.findall(r"(?:seen|not)-[a-z-]+", WORDS.split("</style>")[1]))
+    host = {"not-shadow", "not-slotted"}  # far below the window, where opacity may end
+    assert set(watch.text().split()) == {one for one in words if one.startswith("seen")} | host
+    page.evaluate("() => document.body.prepend(host)")
+    assert not host & set(watch.text().split())
+    # A window that begins at its right end scrolls to the left.
+    page.evaluate("() => { document.documentElement.dir = 'rtl' }")
+    assert "not-left" in watch.text() and "not-clear" not in watch.text()
+    context.close()
+
+
+@pytest.mark.full
+def test_the_text_of_thousands_of_elements_is_read_at_once(browser):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    page = context.new_page()
+    page.set_content("<main></main>")
+    page.evaluate(
+        """() => { document.querySelector("main").innerHTML = "<span>0123456789</span>".repeat(5000); }"""
+    )
+    begun = time.monotonic()
+    assert len(watch.text().strip()) == 50_000
+    assert time.monotonic() - begun < 5
+    context.close()

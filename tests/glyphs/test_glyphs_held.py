@@ -2,7 +2,7 @@
 
 import pytest
 
-from detok_py.glyphs.held import held
+from detok_py.glyphs.held import held, was_shown
 from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
 from detok_py.glyphs.recut import ProxyError
 from detok_py.glyphs.traffic import Traffic
@@ -116,3 +116,35 @@ def test_a_frame_with_a_mask_is_refused():
     messages = Messages(traffic, traffic.begin("ws://127.0.0.1/", "websocket"))
     with pytest.raises(ProxyError, match="mask"):
         list(messages.receive(bytes([128 | TEXT, 128, 0, 0, 0, 0])))
+
+
+# --- why text is missing --------------------------------------------------------------------------
+LINES = [f"Line {n}: 猫は{n}匹いる 🐈" for n in range(1, 9)]
+LIST = "\n".join(LINES)
+
+
+def missing(text, tails=(), **more):
+    """The hint for text that was sent, and of which the page shows `text`."""
+    seen = Seen([], "http://127.0.0.1/", text=text, tails=tails, **more)
+    (one,) = verdict(seen, Options(truth=LIST))["violations"]
+    assert one["id"] == "dropped-text"
+    return one["cause_hint"]
+
+
+def test_text_that_was_taken_out_again_was_not_lost():
+    tails = [(100.0 * n, line) for n, line in enumerate(LINES)]
+    last = "\n".join(LINES[4:])
+    assert missing(last, tails).startswith("It was in the document, and was taken out again.")
+    some = missing(last, tails[:1] + tails[2:])
+    assert some.startswith("It was not found in the document at the end. Perhaps: bytes")
+    assert was_shown(LIST, LINES[1], LINES[0].replace(": ", "").replace(" ", ""), tails)
+
+
+def test_text_that_is_hidden_is_said_to_be():
+    first, rest = "\n".join(LINES[:4]), "\n".join(LINES[4:])
+    said = missing(first, hidden={"opacity: 0": f"Menu {rest}", "other": "Copy"})
+    assert "no reader can see it there: opacity: 0." in said
+    # One letter is anywhere.
+    assert missing(LIST.replace("4匹", "匹"), hidden={"opacity: 0": "12:34"}).startswith(
+        "It was not"
+    )

@@ -385,3 +385,18 @@ def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
     )
     answer.reads.got([5])
     assert report.doubt(verdict(answers=[answer])) == ""
+
+
+def test_a_frame_that_was_not_watched_is_told():
+    seen = rules.Seen([], "http://127.0.0.1/", unwatched=["http://a/frame", "http://a/frame"])
+    told = rules.verdict(seen, rules.Options())
+    assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
+        ("not-watched", "http://a/frame")
+    ]
+    assert report.clean(told) == "No broken glyph was shown, but not every frame was watched"
+    assert "http://a/frame: what a frame showed before the end is not known" in report.doubt(told)
+
+
+def test_a_verdict_says_until_when_the_page_was_watched():
+    said = report.scope({**verdict(), "watched_ms": 2345})
+    assert said.endswith("The page was watched until 2.3 s after its last answer had ended.")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from detok_py.glyphs.truth import compare, latin1, letters
+from detok_py.glyphs.truth import compare, copies, latin1, letters
 
 MANY_SCRIPTS = "Grüße aus 東京: 👋🏽 sagt man, ภาษาไทย klingt so; 龜龜 bleibt, مرحبا بالعالم und naïve Ideen — ende gut, alles gut 🎉."
 ENGLISH = "The quick brown fox jumps over the lazy dog. It does so again and again, forever and a day; a fine example of prose."
@@ -177,3 +177,27 @@ def test_a_text_without_comparable_characters_has_no_differences():
 )
 def test_latin1_runs_are_those_that_can_be_read_as_utf8(text, runs):
     assert latin1(text) == runs
+
+
+# --- the whole answer twice -----------------------------------------------------------------------
+def test_a_copy_of_the_whole_answer_is_told_from_the_page_s_other_places_for_it():
+    for text in TEXTS.values():
+        assert copies(text, page(f"{text}\n{text}")) == 1
+        assert copies(text, page(text)) == 0
+        assert copies(text, f"{text[:30]} {page(text)}") == 0  # a title begins as the answer does
+        preview = f"{text} 12:01 New chat {page(text)}"  # a list of chats has their last message
+        assert copies(text, preview) == copies(text, preview, before="") == 0
+
+
+def test_what_was_there_before_is_no_copy():
+    older = f"You: hello Bot: {ENGLISH} Copy "
+    assert copies(ENGLISH, older * 2, before="") == 1
+    assert copies(ENGLISH, older * 2, before=older) == 0
+    assert copies(ENGLISH, older + f"Bot: {ENGLISH} Copy " * 2, before=older) == 1
+    assert copies(ENGLISH, ENGLISH * 3, before=ENGLISH) == 1
+
+
+def test_a_short_answer_and_a_rendered_one():
+    assert copies("Yes, of course.", "Yes, of course. Yes, of course.") == 0
+    source = f"# A title\n\n1. {ENGLISH}\n"
+    assert copies(source, f"A title {ENGLISH} A title {ENGLISH}") == 1
