@@ -82,13 +82,16 @@ def nothing_sent(traffic: "Traffic | None") -> str:
 
 class Requests:
     """The requests of a page: their hosts, which are not answered yet, and whether those that a
-    script made have succeeded (`succeeded`) or failed (`failed`, sentences).
+    script made have succeeded (`succeeded`) or failed (`failed`, sentences). `begun` counts those
+    of scripts, and `ended` is when the last of them ended.
     """
 
     def __init__(self, page: Any, clock: Any, pending_seconds: float) -> None:
         self.hosts: set[str] = set()
         self.failed: list[str] = []
         self.succeeded: bool = False
+        self.begun: int = 0
+        self.ended: float | None = None
         self._clock = clock
         self._pending_seconds = pending_seconds
         self._waiting: list[tuple[Any, float]] = []
@@ -109,6 +112,7 @@ class Requests:
             self.hosts.add(urlsplit(request.url).netloc)
         if request.resource_type in ("fetch", "xhr"):
             self._waiting.append((request, self._clock()))
+        self.begun += request.resource_type in OF_SCRIPTS
 
     def _opened(self, socket: Any) -> None:
         self.hosts.add(urlsplit(socket.url).netloc)
@@ -130,6 +134,8 @@ class Requests:
 
     def _ended(self, request: Any) -> None:
         self._waiting[:] = [one for one in self._waiting if one[0] != request]
+        if request.resource_type in OF_SCRIPTS:
+            self.ended = self._clock()
 
     @property
     def pending(self) -> bool:

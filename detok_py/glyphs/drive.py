@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import report
 from .answered import Missing, Requests, by_page, by_proxy
-from .calls import Steps, is_playwrights
+from .calls import Steps, is_playwrights, script
 from .options import CheckError
 from .traffic import origin_of
 from .truth import letters
@@ -45,6 +45,7 @@ FIELDS = (
     "[contenteditable='plaintext-only']:visible, input[type=text]:visible, input:not([type]):visible"
 )
 PENDING_SECONDS = 20  # the check does not wait for a request that takes longer
+TIMER_SECONDS = 6.0  # how long in all it waits for timers of a quiet page (timers.js)
 
 
 class Check(NamedTuple):
@@ -162,6 +163,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
     require_proxy(check)
     watch.traffic = check.traffic
     requests = Requests(page, time.monotonic, PENDING_SECONDS)
+    yield partial(watch.context.add_init_script, script("timers.js"))
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)
     before, asked = "", time.monotonic()
@@ -176,16 +178,27 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         if not is_playwrights(error):
             raise
         raise CheckError(f"{check.url} could not be driven: {first_line(error)}") from None
+    watched = _watched_ms(requests, check.traffic)
     traffic = check.traffic
     if traffic and not traffic.answers:
         for problem in traffic.problems:
             if any(host in problem for host in requests.hosts) or check.args.upstream:
                 raise CheckError(problem)
-    options = judging(check, typed)
+    options = judging(check, typed)._replace(before=before)
     after = yield from watch._text(None)
     missing = missing_answer(check, options, before, after, requests, time.monotonic() - asked)
     result: dict[str, Any] = yield from watch._result(options._replace(missing=missing))
+    if watched is not None:
+        result["watched_ms"] = watched
     return complete(result, check, requests.hosts, settled)
+
+
+def _watched_ms(requests: Requests, traffic: "Traffic | None") -> int | None:
+    """Return for how many milliseconds the page was watched after its last answer had ended."""
+    since = [] if requests.ended is None else [time.monotonic() - requests.ended]
+    for answer in traffic.answers if traffic else ():
+        since += [time.time() - when / 1000 for when, _ in answer.sent.arrived[-1:]]
+    return round(min(since) * 1000) if since else None
 
 
 def require_proxy(check: Check) -> None:
@@ -351,16 +364,26 @@ def unfit(browser: str, version: str, playwright: str, error: Exception) -> Chec
 def settle(
     watch: GlyphWatch, page: Any, requests: Requests, quiet_ms: float, deadline: float
 ) -> Steps:
-    """Wait until nothing changes and no request is pending. Return False if the deadline passed."""
-    least_ms = 3000.0
+    """Wait until nothing changes, no request is pending, and no timer is due that may change
+    something. Return False if the deadline passed.
+
+    After a timer that has changed nothing, later ones are not waited for: a page may set one again
+    and again.
+    """
+    least_ms, patience, before = 3000.0, TIMER_SECONDS, (-1, -1)
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not (yield from watch._settle(quiet_ms, left * 1000, least_ms)):
             return False
+        least_ms, pause = 0, 0.1
         if not requests.pending:
-            return True
-        yield lambda: page.wait_for_timeout(100)
-        least_ms = 0
+            states = yield from watch._states()
+            now = (sum(state["mutations"] for state in states), requests.begun)
+            pause = min(max((s["due"] for s in states), default=0) / 1000 + 0.05, patience, left)
+            if now == before or pause <= 0.05:
+                return True
+            before, patience = now, patience - pause
+        yield partial(page.wait_for_timeout, pause * 1000)
 
 
 def find_field(page: Any, seconds: float) -> Steps:

@@ -1,5 +1,8 @@
-"""`detok check` on pages that have no answer to test, and on answers that are pictures."""
+"""`detok check` on pages that have no answer to test, on answers that are pictures, and on what a
+page shows after it was quiet.
+"""
 
+import re
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -8,7 +11,7 @@ from test_glyphs_check import check, detok  # noqa: F401
 
 pytestmark = pytest.mark.one_browser
 
-ANSWER = "Great news 🎉! The crew 👩\u200d🚀 has landed. Grüße!"
+ANSWER = "Great news 🎉! The crew 👩\u200d🚀 has landed. Grüße! Everyone was happy in Köln."
 # What each page does when it is asked, and what is said if that is no answer.
 ASK = {
     "nothing": ("", "no stream passed the proxy"),
@@ -31,10 +34,39 @@ ASK = {
         "",
     ),
 }
+# What a page does when its answer has ended, and the rule that it breaks.
+AFTER = {
+    "bubbles": ("main.innerHTML = `<p>Bot: <i>${text}</i> Copy</p>`.repeat(2)", "duplicated-text"),
+    # An older answer stands above, a screen reader gets a copy, and a timer is set for ever.
+    "clean": (
+        """main.insertAdjacentHTML('beforeend', '<div aria-live=polite style="position: absolute; width: 1px; height: 1px; overflow: hidden">');
+        main.lastChild.textContent = text; const poll = () => setTimeout(poll, 1000); poll();""",
+        "",
+    ),
+    "second": (
+        "setTimeout(async () => show((await stream('/answer')) + '\\ufffd'), 1500)",
+        "ufffd-persistent",
+    ),
+    "list": (
+        "for (let n = 0; n < text.length; n += 20) { main.textContent = text.slice(n, n + 20); await paint(); }",
+        "dropped-text",
+    ),
+    "clear": ("main.style.opacity = 0", "dropped-text"),
+}
+SAID = {
+    "bubbles": "one copy behind the other",
+    "list": "It was in the document, and was taken out again.",
+    "clear": "no reader can see it there: opacity: 0.",
+}
+ASK |= {
+    name: (f"const text = await stream('/answer'); show(text); await paint(); {act}", "")
+    for name, (act, _) in AFTER.items()
+}
 PAGE = """<!doctype html><meta charset=utf-8><title>chat</title><link rel=icon href=data:,>
 <main></main><textarea></textarea><script type=module>
 const main = document.querySelector("main"), field = document.querySelector("textarea");
 const show = (text) => main.append(text);
+const paint = () => new Promise((go) => requestAnimationFrame(() => setTimeout(go, 50)));
 const stream = async (path) => {
   const answer = await fetch(path);
   if (!answer.ok) throw new Error(answer.status);
@@ -60,6 +92,8 @@ class Chat(BaseHTTPRequestHandler):
         """Serve a page below /page/, and streams elsewhere."""
         _, _, name = self.path.partition("?")[0].partition("/page/")
         body = PAGE.replace("ASK", ASK[name][0]) if name else ""
+        if name == "clean":
+            body = body.replace("<main>", f"<p>{ANSWER}</p><main>")
         if self.path == "/answer":
             body = ANSWER
         self.send_response(500 if self.path == "/error" else 200)
@@ -94,8 +128,23 @@ def test_a_page_that_asks_by_itself_and_gets_an_error_is_not_clean(check, chat):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", [name for name, (_, said) in ASK.items() if not said])
+@pytest.mark.parametrize("name", ["text", "canvas", "pictures"])
 def test_text_on_a_canvas_and_emoji_as_pictures_count_as_shown(check, chat, name):  # noqa: F811
     done = check(f"{chat}/{name}", "--prompt", "hello", "--split", "every-byte")
     assert done.code == 0, done
     assert "The text was compared with what was sent" in done.out
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", AFTER)
+def test_what_a_page_does_after_the_end_of_its_answer_is_judged(check, chat, name):  # noqa: F811
+    done = check(f"{chat}/{name}", "--prompt", "hello", "--split", "none")
+    rule = AFTER[name][1]
+    assert done.code == int(bool(rule)) and f"  {rule} (" in done.out if rule else done.code == 0, (
+        done
+    )
+    assert SAID.get(name, "") in done.out
+    if not rule:
+        assert re.search(r"The page was watched until \d\.\d s after its last answer", done.out), (
+            done
+        )
