@@ -115,9 +115,12 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
         for i, j in _anchors(text, page)
     ]
     nothing = [Difference("dropped", wanted, "", "")]
-    return min(
-        tried, key=lambda found: sum([len(d.sent) + len(d.shown) for d in found]), default=nothing
-    )
+    return min(tried, key=_size, default=nothing)
+
+
+def _size(found: list[Difference]) -> int:
+    """Return how much differs. A long difference counts as 60 characters: it is one fault."""
+    return sum([min(60, len(text)) for d in found for text in (d.sent, d.shown)])
 
 
 def copies(true_text: str, shown: str, before: str | None = None) -> int:
