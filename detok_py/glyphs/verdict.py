@@ -110,7 +110,7 @@ RULES = {
     ),
     "not-watched": Rule(
         "moderate",
-        "what a frame showed before the end is not known: the watcher could not run in it earlier",
+        "what a frame showed at first is not known: the watcher could not run in it in time",
         fails=False,
     ),
     "pieces-joined": Rule(

@@ -623,9 +623,11 @@
     observe(document);
     if (isEmpty()) later(follow, 10);
   };
-  // Where the page may run no script, no timer calls back either.
+  // Chromium runs this in a sandboxed frame a little late. If the page may run no script, no timer
+  // calls back either.
   api.late = true;
-  if (document.readyState === "loading" || isEmpty()) later(() => (api.late = false), 0);
+  if (document.readyState === "loading" || isEmpty() || clock() < 1000)
+    later(() => (api.late = false), 0);
   follow();
   window.addEventListener(
     "readystatechange",
