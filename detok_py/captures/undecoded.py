@@ -21,6 +21,8 @@ def named_bytes(texts: list[str]) -> Iterator[tuple[int, str, str]]:
     >>> list(named_bytes(["a", "<0xC3>", "<0xA9>", "b", "Write <0x0A>, "]))
     [(1, '<0xC3><0xA9>', 'é')]
     """
+    if BYTE not in "".join(texts):
+        return  # at once: a long stream has 100,000 rows
     begin, held = 0, b""
     for row, text in enumerate(texts + [""]):
         data = _bytes_of(text)
