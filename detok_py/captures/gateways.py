@@ -1,5 +1,5 @@
-"""The pieces of a body that a gateway wrote into its log: lines of JSON, as pino and bunyan write
-them.
+"""The pieces of a body that a program wrote into its log: as lines of JSON, as pino and bunyan do,
+or behind a label, as consoles and loggers do.
 
 In: the lines of a file. Out: the pieces, which may end inside an event, and when each line was
 written. Held: nothing.
@@ -8,6 +8,7 @@ written. Held: nothing.
 import json
 from typing import Any
 
+from .joined import is_whole
 from .logged import label_of
 from .servers import LOST
 from .times import seconds_in
@@ -17,6 +18,7 @@ WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
 STARTS = ("data:", "event:", "id:", ": ", "\n", "\r\n")
+ENDS = (b" ", b"\t", b":", b">", b"]", b"|")  # of labels
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
 
@@ -40,6 +42,77 @@ def pieces_of_log(
             stamps = [_time_in(value) for value in values]
             return found, stamps if any(stamps) else None
     return None
+
+
+def pieces_of_console(
+    lines: list[bytes],
+) -> "tuple[list[tuple[bytes, int]], list[float | None] | None] | None":
+    """Return what `pieces_of_log` does of a log with a label before each piece, if an event goes on
+    in the next piece, or if pieces are quoted as JSON; None for other files.
+
+    >>> said = [b'12:00:01 chunk data: {"a":', b"12:00:02 chunk 1}", b"", b""]
+    >>> pieces_of_console(said)[0]
+    [(b'data: {"a":', 1), (b'1}', 2), (b'\\n', 3), (b'\\n', 4)]
+    """
+    size, is_quoted = _size_of_label(lines)
+    if not size:
+        return None
+    first = next(line for line in lines if b"data:" in line)
+    label = label_of(_text(first[:size]))
+    found: list[tuple[bytes, int]] = []
+    stamps: list[float | None] = []
+    tail = b""  # of the last line so far
+    goes_on = is_joined = False  # an event so far; the last one
+    for number, line in enumerate(lines, 1):
+        begins = label_of(_text(line[:size])) == label
+        piece = line[size:] if begins else b"\n" + line
+        stamps.append(seconds_in(_text(line[:size])) if begins else (stamps + [None])[-1])
+        if is_quoted:
+            piece = _unquoted(piece) if begins else b""
+        elif begins:
+            is_event = piece.startswith(tuple([start.encode() for start in STARTS]))
+            is_open = tail.startswith(b"data:") and not is_whole(tail, b"?")
+            if is_event and is_open and is_joined:
+                return None  # lines were cut, and these are the log's own words
+            if is_event and tail:
+                piece = b"\n\n" + piece  # the log has left out the ends of pieces
+            elif not is_event and not is_open:
+                continue  # the log's own words
+            is_joined = not is_event
+            goes_on = goes_on or is_joined
+        if piece:
+            found.append((piece, number))
+            whole = tail + piece
+            tail = whole[whole.rfind(b"\n") + 1 :]
+    cut = is_joined and tail.startswith(b"data:") and not is_whole(tail, b"?")
+    if len(found) < 2 or cut or not (goes_on or is_quoted):
+        return None
+    return found, stamps if None not in stamps else None
+
+
+def _size_of_label(lines: list[bytes]) -> tuple[int, bool]:
+    """Return how long the label before the first piece is, 0 if there is none; and whether the
+    pieces are quoted.
+    """
+    first = next((line for line in lines if b"data:" in line), b"")
+    at = first.find(b"data:")
+    is_quoted = first[at - 1 : at] == b'"' and first.rstrip()[-1:] == b'"' if at > 0 else False
+    size = at - is_quoted
+    is_label = at > 0 and b"{" not in first[:at] and first[:size].strip() != b""
+    return (size, is_quoted) if is_label and first[size - 1 : size] in ENDS else (0, False)
+
+
+def _unquoted(quoted: bytes) -> bytes:
+    """Return the text of a string of JSON; b"" for others."""
+    try:
+        value = json.loads(quoted)
+    except ValueError:
+        return b""
+    return _text_in(value) if isinstance(value, str) else b""
+
+
+def _text(data: bytes) -> str:
+    return "".join([chr(byte) for byte in data])
 
 
 def broken_borders(pieces: list[tuple[bytes, int]]) -> tuple[int, bool]:

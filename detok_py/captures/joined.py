@@ -38,7 +38,7 @@ class Ahead:
             if is_of_log(lines[used - 1]):
                 between.append(used)
                 continue
-            joined += lines[used - 1]
+            joined = without_meter(joined) + lines[used - 1]
             added += 1
             if joined[-1:] == b"}":
                 looked += len(joined)
@@ -50,6 +50,16 @@ class Ahead:
                     break
         self._left -= looked
         return b"", number, []
+
+
+def without_meter(line: bytes) -> bytes:
+    """Return a line without what `curl -v` writes after a piece: { [512 bytes data].
+
+    >>> without_meter(b'data: {"a":"b{ [512 bytes data]')
+    b'data: {"a":"b'
+    """
+    at = line.rfind(b"{ [")
+    return line[:at] if at > 0 and line.rstrip().endswith(b" bytes data]") else line
 
 
 def _begins_whole(line: bytes) -> bool:

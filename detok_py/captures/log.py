@@ -15,7 +15,7 @@ from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader
 from .alike import Shapes, Texts
 from .fold import Folded
-from .joined import Ahead, is_whole, opens
+from .joined import Ahead, is_whole, opens, without_meter
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
@@ -425,7 +425,8 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
             if joined:
                 event, number, whole = joined, used, True
                 problems += [Problem(n, NO_EVENT + shown(lines[n - 1])) for n in between]
-                if line[at:].startswith(b"data:") and not between:
+                own = between or without_meter(line) != line  # a log's, or curl's
+                if line[at:].startswith(b"data:") and not own:
                     problems.append(Joined(first, JOINED, used - first))
         in_log = line[:at].strip() not in (b"", b"data:") and opens(event)
         if found and (whole or in_log):

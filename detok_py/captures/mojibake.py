@@ -18,10 +18,16 @@ LATIN = "Latin-1 or Windows-1252"
 CONSOLE = "code page 437 or 850"
 CYRILLIC = "Windows-1251"
 MAC = "Mac Roman"
+DOS = "code page 866"
+ARABIC = "Windows-1256"
+THAI = "Windows-874"
 CAUSES = {
     LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as programs do that do not know the charset",
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
     CYRILLIC: "UTF-8 was read as Windows-1251, as Cyrillic Windows does with programs of its own",
+    DOS: "UTF-8 was read as code page 866, as consoles of Russian Windows do",
+    ARABIC: "UTF-8 was read as Windows-1256, as Arabic Windows does with programs of its own",
+    THAI: "UTF-8 was read as Windows-874, as Thai Windows does with programs of its own",
     MAC: "UTF-8 was read as Mac Roman, as old programs of macOS do",
 }
 # What is said of lines that were joined in such a text.
@@ -59,6 +65,25 @@ CP850 = (
 )
 CP1251 = ("ЂЃ‚ѓ„…†‡€‰Љ‹ЊЌЋЏђ‘’“”•–—\x98™љ›њќћџ\xa0ЎўЈ¤Ґ¦§Ё©Є«¬\xad®Ї°±Ііґµ¶·ё№є»јЅѕї") + "".join(
     [chr(n) for n in range(0x410, 0x450)]
+)
+CP866 = (
+    "АБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ"
+    "абвгдежзийклмноп░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+    "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+    "рстуфхцчшщъыьэюяЁёЄєЇїЎў°∙·√№¤■\xa0"
+)
+CP1256 = (
+    "€پ‚ƒ„…†‡ˆ‰ٹ‹Œچژڈگ‘’“”•–—ک™ڑ›œ\u200c\u200dں"
+    "\xa0،¢£¤¥¦§¨©ھ«¬\xad®¯°±²³´µ¶·¸¹؛»¼½¾؟"
+    "ہءآأؤإئابةتثجحخدذرزسشصض×طظعغـفقك"
+    "àلâمنهوçèéêëىيîïًٌٍَôُِ÷ّùْûü\u200e\u200fے"
+)
+# Bytes without a character are C1 controls, and private.
+CP874 = (
+    "€\x81\x82\x83\x84…\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x90‘’“”•–—\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f"
+    "\xa0กขฃคฅฆงจฉชซฌญฎฏฐฑฒณดตถทธนบปผฝพฟ"
+    "ภมยรฤลฦวศษสหฬอฮฯะัาำิีึืฺุู\uf8db\uf8dc\uf8dd\uf8de฿"
+    "เแโใไๅๆ็่้๊๋์ํ๎๏๐๑๒๓๔๕๖๗๘๙๚๛\uf8fc\uf8fd\uf8fe\uf8ff"
 )
 MACROMAN = (
     "ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü"
@@ -114,6 +139,9 @@ TABLES = (
     (CONSOLE, (_with_leads(CP437), _with_leads(CP850))),
     (CYRILLIC, (_with_leads(CP1251),)),
     (MAC, (_with_leads(MACROMAN),)),
+    (DOS, (_with_leads(CP866),)),
+    (ARABIC, (_with_leads(CP1256),)),
+    (THAI, (_with_leads(CP874),)),
 )
 PART = 256  # bytes
 HALVES = rb"\xed[\xa0-\xbf][\x80-\xbf]"  # of surrogate pairs
@@ -246,6 +274,8 @@ def _runs(
         before, after = "".join(line[max(0, begin - 1) : begin]), "".join(line[at : at + 1])
         if count == 1 and _is_quoted(before, after, at - begin):
             weight = 0
+        elif not weight and LOST not in line[begin:at] and _is_letter(before) and _is_letter(after):
+            weight = 1  # no corner of a table is inside a word
         found.append(Misread(begin, at, right.decode(), encoding, weight))
     return found
 

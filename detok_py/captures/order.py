@@ -10,6 +10,7 @@ from typing import Any, Iterator
 
 from .alike import Same, Texts, created_in
 from .compare import contents
+from .event_shapes import find
 from .parse import parse_json
 from .times import KEYS, since_first, stamp_of, steps_of
 
@@ -17,6 +18,7 @@ OF_SESSION = ("session.", "conversation.", "input_audio_buffer.", "rate_limits."
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
 LEAST_ALIKE = 3  # pieces
 LEAST_COUNTS = 8
+COUNTS = "tokens_predicted|usage.completion_tokens"
 LEAST_PADDING = 6
 LEAST_PAIRS = 3
 MOST_QUOTED = 300
@@ -189,22 +191,23 @@ def _misplaced(numbered: list[tuple[int, int]]) -> list[tuple[int, str]]:
 
 
 def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
-    """Return the events of llama-server that came again, with the count of an earlier one. If a
-    count stands for two texts, counts do not tell.
+    """Return the events of llama-server and vLLM that came again, with the count of an earlier one.
+    If a count stands for two texts, counts do not tell.
     """
     seen: dict[int, str] = {}
     out = []
     for n, event in enumerate(events, 1):
         value = value_of(event)
-        if not isinstance(value, dict) or "tokens_predicted" not in value:
+        if not isinstance(value, dict) or not find(value, COUNTS):
             continue
-        if value.get("stop"):
+        if value.get("stop") or _choice_of(value).get("finish_reason"):
             seen = {}  # another answer may follow
             continue
         if isinstance(event.value, Texts):
             return []  # one count for many
         value = event.value.whole() if isinstance(event.value, Same) else value
-        count, text = value["tokens_predicted"], str(value.get("content"))
+        count = find(value, COUNTS)[0]
+        text = str((find(value, "content|choices[*].delta.content,reasoning_content") or [""])[0])
         if type(count) is int and count in seen:
             out.append((n, "twice"))
         if type(count) is not int or not text or seen.setdefault(count, text) != text:

@@ -15,7 +15,7 @@ from .compare import contents
 from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, without_request
 from .fold import Folded
 from .frames import packets, read_frames
-from .gateways import broken_borders, pieces_of_log
+from .gateways import broken_borders, pieces_of_console, pieces_of_log
 from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
 from .hubs import of_lines as of_hub
 from .kinds import kind_of
@@ -256,7 +256,7 @@ def _of_lines(
     found = of_hub(data, lines, file)
     if found:
         return found
-    pieces = pieces_of_log(lines)
+    pieces = pieces_of_log(lines) or pieces_of_console(lines)
     if pieces:
         found = of_events(*read_pieces(*pieces), "log", file, path)
         return with_borders(found, *broken_borders(pieces[0]))

@@ -10,13 +10,17 @@ from .mojibake import CP1252, LOST
 # Of each code page: what is said; characters that it has for frequent bytes of UTF-8, and that its
 # languages hardly use; and what it makes of U+FFFD twice.
 EAST = (
-    ("GBK, as Chinese Windows does", "锛銆鐨鏄鈥銇銈銉殑褉懈褌鍙鍥鍒鍚濂鎴鎵鏃鐢杩閮绋", "锟斤拷"),
+    (
+        "GBK, as Chinese Windows does",
+        "锛銆鐨鏄鈥銇銈銉殑褉懈褌鍙鍥鍒鍚濂鎴鎵鏃鐢杩閮绋涓浣浠澶瀛涔嬮婂庡",
+        "锟斤拷",
+    ),
     (
         "Shift_JIS (code page 932), as Japanese Windows does",
         "縺繧繝縲逧荳譁窶譏蝨謌",
         "\ufffdｿｽ\ufffdｿｽ",
     ),
-    ("code page 949, as Korean Windows does", "떎땲뒗쓣쓽꽭뀞", "占쏙옙"),
+    ("code page 949, as Korean Windows does", "떎땲뒗쓣쓽꽭뀞븞븯슂뒛궇씠뿉", "占쏙옙"),
     ("Big5, as Windows in Taiwan does", "銝嚗雿隞霂", "嚙踝蕭"),
 )
 LEAST_EAST = 3  # of such characters

@@ -39,7 +39,7 @@ RULES = {
     ),
     "seam-of-messages": (
         "unknown",
-        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network.",
+        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network. A model that writes � itself, which is rare, looks the same.",
     ),
     "dropped": (
         "engine",
@@ -75,7 +75,7 @@ RULES = {
     ),
     "twice": (
         "proxy",
-        "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number came twice.",
+        "An event came again after the server had numbered it, from the server itself, from a proxy, or by what recorded it: its number, or its count of tokens, came twice.",
     ),
     "again": (
         "proxy",
@@ -83,7 +83,7 @@ RULES = {
     ),
     "doubled": (
         "proxy",
-        "Each event came twice, the second right behind the first: the server, a proxy, or what recorded it wrote all of them two times. The text here has them twice.",
+        "Each event with text came twice, the second right behind the first: the server, a proxy, or what recorded it wrote them two times. The text here has them twice.",
     ),
     "begun-again": (
         "unknown",
@@ -186,5 +186,5 @@ LESS = {
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
-    "cut-text": "doubt", "misread-part": "doubt",
+    "cut-text": "doubt", "seam-of-messages": "doubt", "misread-part": "doubt",
 }  # fmt: skip

@@ -24,8 +24,19 @@ CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
 CONTROL = "The text has control tokens as text"
 LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
+LIMITS = {"tokens": ", at its limit of tokens", "context": ", at the end of its context", "": ""}
+# Of a model that was done, or waits for a tool.
+ORDINARY = (
+    "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_use", "tool_calls", "complete",
+    "function_call", "completed", "done", "finished", "end", "finish", "stop_string", "success",
+    "finish_reason_stop", "word", "load", "unload", "normal", "tool-calls", "pause_turn", "ended",
+)  # fmt: skip
 # Parts of the words with which servers say that a filter ended an answer.
 FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal", "guardrail")
+# Of a server's own text, which may have been misread in a way that is not known here.
+NOTHING = "Nothing{} broken was found in it."
+NO_BROKEN = "No broken character was found in it."
+OWN_TEXT = " It is the server's own text: pieces that are missing or came twice may not show in it."
 BLAMED = ("engine", "model", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
 # What the sentence on the stream says of so many places.
 BLAMES = {
@@ -86,8 +97,10 @@ def _on_end(reason: str, verdicts: list[Any], facts: Any) -> str:
         return f"{answer} was stopped by a filter: it ended with “{reason}”."
     cut = [one.rule for one in verdicts if one.who == "nobody"]
     told = f"“{reason}”" in facts.notes or any(rule.startswith("cut-") for rule in cut)
-    at_limit = reason in LENGTHS and not told
-    return f"{answer} ended with “{reason}”, at its limit of tokens." if at_limit else ""
+    if told or reason.lower() in ORDINARY:
+        return ""
+    at = LIMITS["context" if "context" in reason else "tokens" if reason in LENGTHS else ""]
+    return f"{answer} ended with “{reason}”{at}."
 
 
 def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
@@ -106,20 +119,19 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
         return " ".join([said.format("1 place" if n == 1 else f"{n} places") for said, n in named])
     if facts.missing:
         more = verdicts if fidelity != "text" else []
-        return " ".join(["Nothing else in it is broken."] + [one.said for one in more])
+        nothing = NOTHING.format(" else") if fidelity == "text" else "Nothing else in it is broken."
+        return " ".join([nothing] + [one.said for one in more])
     aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED, PAGER))
     else_ = " else" if facts.no_end or aside else ""
     it = "choice 0" if LEFT_OUT in facts.notes else "it"
-    nothing = f"No character in {it}" if CONTROL in facts.notes else f"Nothing{else_} in {it}"
     if facts.all:
+        nothing = f"No character in {it}" if CONTROL in facts.notes else f"Nothing{else_} in {it}"
         return (
             f"{nothing} is broken: the pieces are the text that the server sent whole at the end."
         )
     if fidelity == "text":
-        return (
-            f"{nothing} is broken. It is the server's own text: pieces that are missing or came "
-            "twice may not show in it."
-        )
+        nothing = NO_BROKEN if CONTROL in facts.notes else NOTHING.format(else_)
+        return nothing.replace(" it.", f" {it}.") + OWN_TEXT
     if verdicts:
         return "Nobody broke anything. " + " ".join([one.said for one in verdicts])
     return "Nobody broke anything: every character is whole."

@@ -49,6 +49,8 @@ OF_MISTRAL = (
     "open-mi",
 )
 
+OF_LINES = ("event", "chunk", "data", "payload")  # of a log's lines
+
 # LangChain's messages with a tool's result.
 OF_TOOL = (["tool"], ["ToolMessageChunk"])
 CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
@@ -110,6 +112,9 @@ class Server:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
         said = read_event(event, self.total, self._sent[0])
+        inner = _logged_in(event) if said is None else None
+        if inner is not None:
+            return self.read(inner)
         if said is None:
             # LangGraph ends with null.
             known = event is None or isinstance(event, dict)
@@ -263,6 +268,14 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     )
     names = [name for name, holds in signs if holds]
     return (names[0] + chat, True) if names else (api + chat, False)
+
+
+def _logged_in(event: Any) -> Any:
+    """Return the event that a line of a log in JSON has beside its level; None for others."""
+    if not isinstance(event, dict) or not any(key in event for key in ("level", "severity")):
+        return None
+    values = [event[key] for key in OF_LINES if isinstance(event.get(key), dict)]
+    return next((value for value in values if read_event(value) is not None), None)
 
 
 def _variant_of(api: str, event: Any) -> str:

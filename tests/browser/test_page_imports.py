@@ -166,7 +166,7 @@ def test_the_tab_that_is_open_shows_the_stream_that_is_open_now(demo: Any) -> No
     page.locator("#tab-faults").click()
     swap(
         "#faults",
-        "Nothing else in it is broken.",
+        "Nothing else broken was found in it.",
         "The server, a proxy, a client, or what recorded it, broke 2 places.",
     )
     page.locator("#tab-tokens").click()

@@ -178,3 +178,68 @@ def test_characters_that_are_broken_between_two_pieces_are_told():
     other = log.replace("n\u00e9", "n\ufffd\ufffd").replace("né", "n\ufffd\ufffd")
     out = json.loads(page.capture_rows(other.encode().hex(), "a.log"))
     assert "In 1 place of its log, a character is broken where a piece ends" in out["notes"]
+
+
+def labelled(label: str, *pieces: str, end: str = "\n") -> str:
+    """A log of pieces, each behind a label, with a number in each that has one."""
+    labels = [label.replace("%d", str(n)) for n in range(len(pieces))]
+    return "".join(name + piece + end for name, piece in zip(labels, pieces, strict=True))
+
+
+TEXT = "né 🚆"
+CUT_AT = [BODY.index("é") + 1, BODY.index("🚆")]
+PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        labelled("chat.js:87 chunk ", *PARTS),
+        labelled("[stdout] ", *PARTS),
+        labelled("2026-11-26 10:22:0%d,100 DEBUG stream - chunk: ", *PARTS),
+        labelled("chunk received: ", *PARTS).replace("\n\n\n", "\n"),
+        labelled("chat.js:87 chunk ", *[compact(piece) for piece in PARTS]),
+    ],
+    ids=["console", "label", "clock", "without ends", "quoted"],
+)
+def test_pieces_behind_a_label_are_put_together_without_it(log):
+    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    assert content(read(log.encode())) == TEXT
+    assert (out["verdicts"], out["problems"]) == ([], [])
+
+
+def test_a_label_of_pieces_tells_who_broke_the_characters_between_them():
+    data = BODY.encode()
+    at = data.index("🚆".encode()) + 2
+    pieces = [part.decode("utf-8", "replace") for part in (data[:at], data[at:])]
+    log = labelled("12:00:0%d chunk ", *pieces)
+    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
+
+
+@pytest.mark.parametrize("rest", ["Started worker 1", "12 tokens"])
+def test_a_logs_own_words_with_the_same_label_are_no_piece(rest):
+    whole = [f"data: {line}" for line in BODY.replace("data: ", "").split("\n") if line]
+    log = labelled("relay[7]: ", *whole[:1], rest, *whole[1:])
+    assert content(read(log.encode())) == TEXT
+    # Nor behind an event that the log cut.
+    cut = labelled("relay[7]: ", whole[0][:40], rest, *whole[1:])
+    assert rest not in content(read(cut.encode()))
+
+
+def test_an_event_beside_the_level_of_a_logs_line_is_read():
+    lines = [
+        {"level": 20, "time": 1, "msg": "event", "event": one}
+        for one in (
+            {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": []}},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": "né"},
+            },
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        )
+    ]
+    found = read("\n".join(map(compact, lines)).encode())
+    assert (content(found), found.end["reason"]) == ("né", "end_turn")
+    assert found.header["source"]["server"] == "Anthropic, messages"

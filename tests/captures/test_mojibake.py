@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from detok_py.captures.mojibake import CONSOLE, CYRILLIC, LATIN, MAC, find_misread
+from detok_py.captures.mojibake import (
+    ARABIC,
+    CONSOLE,
+    CYRILLIC,
+    DOS,
+    LATIN,
+    MAC,
+    THAI,
+    find_misread,
+)
 
 RECITED = Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json"
 TEXTS = [
@@ -29,6 +38,8 @@ REAL = [
     "`Ã©` and `ðŸ˜€` are what “Ã¼” looks like",
     "one mojibake Ã© here",
     "╔══╗\n║ a║\n├──┤ └┬┐ ═╗═╗",
+    "مرحبا كيف حالك، «نعم» ٪",
+    "เธอชอบกินข้าวเหนียว ฿100",
     "x² ≤ ±3 αβ Γπ £5 ±2°",
 ]
 
@@ -40,6 +51,9 @@ NAMES = {
     "cp850": CONSOLE,
     "cp1251": CYRILLIC,
     "mac_roman": MAC,
+    "cp866": DOS,
+    "cp1256": ARABIC,
+    "cp874": THAI,
 }
 
 

@@ -65,7 +65,7 @@ def test_an_end_belongs_to_its_own_answer():
     cut = read(one + "data: " + json.dumps(delta("zwei")))
     assert cut["end"] is None
     assert cut["verdict"].startswith("The last answer stops before its end")
-    assert "Nothing else in it is broken." in cut["verdict"]
+    assert "Nothing else broken was found in it." in cut["verdict"]
     assert cut["notes"].endswith(
         "Another answer begins in line 7; its text is behind the first one's."
     )
@@ -190,7 +190,11 @@ def test_an_end_that_is_not_the_models_is_said():
 def test_control_tokens_that_stand_in_a_text_are_named():
     leaked = read(sse(delta("Hi!<|im_"), delta("end|>\n<|im_start|>user"), finish("stop")))
     assert leaked["notes"].startswith("The text has control tokens as text: “<|im_end|>”, “<|im_s")
-    assert leaked["verdict"].partition("by letter. ")[2].startswith("No character in it is broken.")
+    assert (
+        leaked["verdict"]
+        .partition("by letter. ")[2]
+        .startswith("No broken character was found in it.")
+    )
     for meant in ("ends with `<|im_end|>`", "“<|im_end|>” ends it", "```\n<|im_end|>\n```\nend"):
         assert read(sse(delta(meant), finish("stop")))["notes"] == ""
 
@@ -225,7 +229,7 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
     assert cut["notes"] == (
         "The arguments of a tool call are not whole JSON, and the answer ended with “length”."
     )
-    assert "Nothing else in it is broken." in cut["verdict"]
+    assert "Nothing else broken was found in it." in cut["verdict"]
     assert cut["verdict"].endswith("only what is in these came so.")
     (row,) = cut["rows"]
     assert bytes.fromhex(row[1][1]).decode().endswith('{"a": "b')
@@ -239,7 +243,7 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
         sse(delta("a"), {"choices": [{"index": 1, "delta": {"content": "b"}}]}, finish("stop"))
     )
     assert two["notes"] == "Choice 1 is left out: only choice 0 is read."
-    assert "Nothing in choice 0 is broken." in two["verdict"]
+    assert "Nothing broken was found in choice 0." in two["verdict"]
 
 
 def har(body: str) -> str:
@@ -351,7 +355,7 @@ def test_a_refusal_is_called_so():
 def test_events_that_were_encoded_twice_are_called_so():
     said = read(sse(json.dumps(json.dumps(delta("né"))), finish("stop")))["verdict"]
     assert said.startswith("Its events are JSON in strings of JSON: the server, or something after")
-    assert "Nothing else in it is broken." in said
+    assert "Nothing else broken was found in it." in said
 
 
 def logged(*events: Any, column: int) -> str:
@@ -387,7 +391,7 @@ def test_events_that_a_pager_cut_are_read_as_far_as_they_came():
         "A pager such as less -S wrote “>” in place of the end of 5 events, at column 105: what "
         "was there, such as the model, is missing."
     )
-    assert "Nothing else in it is broken." in found["verdict"]
+    assert "Nothing else broken was found in it." in found["verdict"]
     assert [reason[:22] for _, reason in found["problems"]] == ["5 lines are not events"]
 
 
@@ -604,3 +608,26 @@ def test_messages_that_langchain_printed_have_an_end_and_counts(reason):
         "13 tokens in, 5 out",
     )
     assert (found["end"]["reason"], found["header"]["engine"]["model"]) == (reason, "gpt-4o-mini")
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("abort", "The answer ended with “abort”."),
+        ("MALFORMED_FUNCTION_CALL", "The answer ended with “MALFORMED_FUNCTION_CALL”."),
+        ("model_context_window_exceeded", "”, at the end of its context."),
+        ("stop", ""),
+        ("tool_calls", ""),
+    ],
+)
+def test_an_end_by_another_word_is_said(reason, said):
+    notes = read(sse(delta("né"), finish(reason)))["notes"]
+    assert said in notes and bool(notes) == bool(said)
+
+
+def test_what_curl_writes_between_two_pieces_is_no_text():
+    body = sse(delta("Bonjour le monde"), finish("stop"))
+    at = body.index("nde")
+    found = read(body[:at] + "{ [512 bytes data]\n" + body[at:])
+    assert (found["verdicts"], found["problems"]) == ([], [])
+    assert bytes.fromhex(found["rows"][0][1][1]).decode() == "Bonjour le monde"

@@ -214,3 +214,12 @@ def test_the_time_of_an_answer_begins_behind_its_session():
     assert times_of(events)[0] == [0, 0, 0, 1, 2, 3]
     assert times_of(events[2:])[0] == [0, 1, 2, 3]
     assert times_of(events[:2])[0] == [0, 59]
+
+
+def test_an_event_that_came_again_is_known_by_its_running_count():
+    twice = [*STEADY[:4], STEADY[3], *STEADY[4:]]
+    out = judged(sse(*twice, ENDED))
+    assert [(one[1], [place[0] for place in one[3]]) for one in out["verdicts"]] == [("twice", [4])]
+    # Pieces of one token have its count, too.
+    pieces = [counted(n // 2, word) for n, word in enumerate([" one", " two", " six", " ten"] * 3)]
+    assert judged(sse(*pieces, ENDED))["verdicts"] == []

@@ -175,7 +175,7 @@ def test_what_node_left_out_is_said():
     said = "Node printed “... 3 more items”, “[Circular *1]”, “[Object]” in place of"
     assert out["verdict"].startswith(said)
     assert "(line 3, 5, 6)" in out["notes"] and "depth: null" in out["notes"]
-    assert "Nothing else in it is broken" in out["verdict"]
+    assert "Nothing else broken was found in it" in out["verdict"]
 
 
 def test_an_answer_whose_texts_node_left_out_is_not_called_empty():

@@ -17,7 +17,7 @@ SAYS = {
         "misread",
     ),
     "gpt-oss.sse": ("The server sent the tags of harmony as text", None),
-    "ollama.ndjson": ("Nothing in it is broken.", None),
+    "ollama.ndjson": ("Nothing broken was found in it.", None),
 }
 
 

@@ -251,7 +251,7 @@ def test_one_sentence_says_who_broke_the_stream():
         assert said[name] == "The engine, or a gateway, broke 1 place."
     assert said["inside an event of who knows how many"] == unknown
     text = read(sse(delta("né")))["verdict"]
-    assert text.startswith("Nothing in it is broken. It is the server's own text")
+    assert text.startswith("Nothing broken was found in it. It is the server's own text")
 
 
 def test_the_places_of_misread_text_are_rows_and_utf16_units():
@@ -295,7 +295,7 @@ def test_an_answer_without_an_end_or_with_an_error_is_not_called_whole():
     )
     for end in ("data: [DONE]\n\n", "data: " + json.dumps(finish("stop")) + "\n\n"):
         said = read("data: " + json.dumps(delta("né")) + "\n\n" + end)["verdict"]
-        assert said.startswith("Nothing in it is broken. It is the server's own text:")
+        assert said.startswith("Nothing broken was found in it. It is the server's own text:")
     line = json.dumps({"model": "m", "response": "né", "done": False})
     assert read(line + "\n" + line)["verdict"].startswith("It stops before its end")
     died = sse(delta("né"), {"error": {"message": "the engine died"}})
@@ -329,9 +329,9 @@ def test_what_could_not_be_read_is_in_the_sentence():
     body = sse(delta("né"), delta("and more"), finish("stop"))
     cut = read(body.replace("and more", "and\n\nmore"))["verdict"]
     assert cut.startswith(
-        "1 event breaks off or cannot be read (line 3): its text is missing. Nothing else in it"
+        "1 event breaks off or cannot be read (line 3): its text is missing. Nothing else broken"
     )
-    assert "Nothing in it is broken" not in cut
+    assert "Nothing broken was" not in cut
     part = sse(delta("a"), delta("né")).encode()
     assert "(line 3, inside a character)" in read(part[: part.index(b"\xa9")])["verdict"]
     page = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
@@ -342,7 +342,7 @@ def test_what_could_not_be_read_is_in_the_sentence():
     assert said == (
         "It stops before its end: the server did not say that the answer is over. "
         + ended
-        + " Nothing else in it is broken."
+        + " Nothing else broken was found in it."
     )
     curl = "curl: (18) transfer closed with 9 bytes remaining to read"
     said = read("data: " + json.dumps(delta("né")) + "\n\n" + curl)["verdict"]
@@ -360,7 +360,7 @@ def test_lines_of_an_event_that_were_joined_are_named():
     found = read(data)
     (verdict,) = found["verdicts"]
     assert "if the server sent it so, clients lose the event. Lines 3–4." in verdict[2]
-    assert "Nothing in it is broken" not in found["verdict"]
+    assert "Nothing broken was" not in found["verdict"]
     # Its row is found also behind many that are read together.
     many = "".join([f"data: {json.dumps(delta('x' + str(n)))}\n\n" for n in range(40)])
     (verdict,) = read(many + data)["verdicts"]
@@ -384,7 +384,7 @@ def test_lines_that_a_console_broke_at_its_width_are_nobodys_fault():
     found = read("\n".join(lines))
     (verdict,) = found["verdicts"]
     assert verdict[:2] == ["nobody", "wrapped"]
-    assert found["verdict"].startswith("Nothing in it is broken.")
+    assert found["verdict"].startswith("Nothing broken was found in it.")
     assert (
         "A console broke lines at its width; they were joined here. Lines 1–2, 4–5"
         in found["verdict"]
