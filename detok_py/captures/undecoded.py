@@ -48,6 +48,13 @@ def _bytes_of(text: str) -> bytes:
     return bytes(out)
 
 
+def _behind(text: str, space: str) -> str:
+    """Return what is behind the signs that begin a text."""
+    while text[:1] == space:
+        text = text[1:]
+    return text
+
+
 def named_spaces(texts: list[str]) -> Iterator[tuple[int, str, str]]:
     """Yield (row, text, right text) of rows that are entries of a vocabulary, if all are: the text
     has a sign in the place of each space. The right text is "" if it is not UTF-8.
@@ -61,6 +68,10 @@ def named_spaces(texts: list[str]) -> Iterator[tuple[int, str, str]]:
     for space in SPACES:
         if " " in whole or whole.count(space) < LEAST_SPACES:
             continue
+        words = [_behind(text, space) for text in texts if text[:1] == space]
+        inside = [text for text in texts if space in _behind(text, space)]
+        if inside or len([word for word in words if word]) < LEAST_SPACES:
+            continue  # pieces that are no tokens: a line of such signs, or text about them
         for row, text in enumerate(texts):
             data = byte_level(text) if space == SPACES[0] else text.replace(space, " ").encode()
             right = data.decode() if is_utf8(data) else ""

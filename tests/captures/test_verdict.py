@@ -485,6 +485,8 @@ def test_names_of_tokens_in_the_text_are_the_engines(pieces, rule, rights):
         ["<0xE9>", " is", " half"],  # no character
         ["In GPT-2, ", "Ġ", " is a space: ", "Ġa, ", "Ġb"],
         ["▁Ja", "▁"],
+        ["x▁▁", "▁▁▁", "▁▁y"],
+        ["<｜place", "▁holder▁", "no▁1｜>", "▁"],
     ],
     ids=str,
 )
