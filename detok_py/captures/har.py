@@ -29,6 +29,7 @@ from .stream import (
 )
 from .times import since_first
 
+MOST_TIMES, LEAST_CUT = 4, 1000  # bytes of a character, and more
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
 LEAST_HEX = 8  # digits of a body that is read as hex
@@ -82,8 +83,8 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     timings = _timings(entries[number - 1]) if number else ""
     if timings:
         found.header["source"]["timings"] = timings
-    if browser == CHROME and number:
-        found = with_note(found, _on_size(entries[number - 1]))
+    if number:
+        found = with_note(found, _on_size(entries[number - 1], browser == CHROME))
     failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
@@ -110,13 +111,19 @@ def _timings(entry: Any) -> str:
     return ", ".join(said)
 
 
-def _on_size(entry: Any) -> str:
-    """Return what follows from the size of an entry's body, if its text is there as it is."""
+def _on_size(entry: Any, by_chrome: bool) -> str:
+    """Return what follows from the size of an entry's body, if its text is there as it is. Other
+    tools may count characters, or the text that they have decoded.
+    """
     content = (entry.get("response") or {}).get("content") or {}
     text = content.get("text")
     if not isinstance(text, str) or content.get("encoding") == "base64":
         return ""
-    return note_of_size(content.get("size"), text)
+    size = content.get("size")
+    # No encoding explains so many.
+    if type(size) is int and size > MOST_TIMES * len(text) + LEAST_CUT:
+        return f"The HAR counts {size} bytes of its body, and has {len(text)} characters of it."
+    return note_of_size(size, text) if by_chrome else ""
 
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:

@@ -506,6 +506,9 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     assert said in notes("WebInspector") and bool(said) == bool(notes("WebInspector"))
     # Other tools count characters, or the text that they have decoded.
     assert notes("a tool") == ""
+    # What is missing is.
+    cut = f"The HAR counts 52311 bytes of its body, and has {len(body)} characters of it."
+    assert cut in notes("a tool", size=52311)
 
 
 def test_the_stop_string_that_ended_an_answer_is_named():
