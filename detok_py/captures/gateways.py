@@ -54,17 +54,16 @@ def pieces_of_console(
     >>> pieces_of_console(said)[0]
     [(b'data: {"a":', 1), (b'1}', 2), (b'\\n', 3), (b'\\n', 4)]
     """
-    size, is_quoted = _size_of_label(lines)
-    if not size:
+    label, is_quoted = _label_in(lines)
+    if not label:
         return None
-    first = next(line for line in lines if b"data:" in line)
-    label = label_of(_text(first[:size]))
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
     tail = b""  # of the last line so far
     goes_on = is_joined = False  # an event so far; the last one
     for number, line in enumerate(lines, 1):
-        begins = label_of(_text(line[:size])) == label
+        size = _size_of(label, line)
+        begins = size > 0
         piece = line[size:] if begins else b"\n" + line
         stamps.append(seconds_in(_text(line[:size])) if begins else (stamps + [None])[-1])
         if is_quoted:
@@ -90,16 +89,33 @@ def pieces_of_console(
     return found, stamps if None not in stamps else None
 
 
-def _size_of_label(lines: list[bytes]) -> tuple[int, bool]:
-    """Return how long the label before the first piece is, 0 if there is none; and whether the
-    pieces are quoted.
+def _size_of(label: str, line: bytes) -> int:
+    """Return how long a label is that a line begins with, with any digits; 0 if it does not.
+
+    >>> _size_of("[chunk ] ", b"[chunk 10] data: {}")
+    11
+    """
+    at = 0
+    for letter in label:
+        while 48 <= (line[at] if at < len(line) else 0) <= 57:
+            at += 1
+        if line[at : at + 1] != bytes([ord(letter)]):
+            return 0
+        at += 1
+    return at
+
+
+def _label_in(lines: list[bytes]) -> tuple[str, bool]:
+    """Return the label before the first piece, without its digits, "" if there is none; and whether
+    the pieces are quoted.
     """
     first = next((line for line in lines if b"data:" in line), b"")
     at = first.find(b"data:")
     is_quoted = first[at - 1 : at] == b'"' and first.rstrip()[-1:] == b'"' if at > 0 else False
     size = at - is_quoted
     is_label = at > 0 and b"{" not in first[:at] and first[:size].strip() != b""
-    return (size, is_quoted) if is_label and first[size - 1 : size] in ENDS else (0, False)
+    is_label = is_label and first[size - 1 : size] in ENDS
+    return (label_of(_text(first[:size])), is_quoted) if is_label else ("", False)
 
 
 def _unquoted(quoted: bytes) -> bytes:

@@ -29,7 +29,7 @@ from .stream import (
 )
 from .times import since_first
 
-MOST_TIMES, LEAST_CUT = 4, 1000  # bytes of a character, and more
+MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
 LEAST_HEX = 8  # digits of a body that is read as hex
@@ -120,9 +120,10 @@ def _on_size(entry: Any, by_chrome: bool) -> str:
     if not isinstance(text, str) or content.get("encoding") == "base64":
         return ""
     size = content.get("size")
+    count = len(text.encode("utf-8", "replace"))
     # No encoding explains so many.
-    if type(size) is int and size > MOST_TIMES * len(text) + LEAST_CUT:
-        return f"The HAR counts {size} bytes of its body, and has {len(text)} characters of it."
+    if type(size) is int and size > MOST_TIMES * count + LEAST_CUT:
+        return f"The HAR counts {size} bytes of its body, and has {count} of them here."
     return note_of_size(size, text) if by_chrome else ""
 
 

@@ -43,7 +43,9 @@ def of_lines(data: bytes, lines: list[bytes], file: str) -> Any:
         return None
     rows: list[Any] = []
     for number, line in enumerate(lines, 1):
-        if len(rows) == MOST_TRIED and not any(_message_in(row, n) for _, n, row in rows):
+        if len(rows) == MOST_TRIED and not any(
+            _message_in(row.split(SEPARATOR)[0], n) for _, n, row in rows
+        ):
             return None
         if not line.strip():
             continue

@@ -22,7 +22,7 @@ TOKENS_IN = (
     "usage.prompt_tokens|usage.input_tokens|response.usage.input_tokens|message.usage.input_tokens"
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
     "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
-    "|metadata.usage.prompt_tokens|usage_metadata.input_tokens|usage.input_count|results[*].input_token_count"
+    "|metadata.usage.prompt_tokens|usage_metadata.input_tokens,prompt_token_count|usage.input_count|results[*].input_token_count"
 )
 # Where they write how many of those made are reasoning; some do not count these among the others.
 REASONING = (

@@ -129,6 +129,8 @@ def _begin_in_python(line: str) -> int:
     if line[:2] in ("{'", "['", "[{"):
         return 0
     end = name_end(line, 0)
+    if line[end : end + 1] == "=":  # a field of a model of pydantic
+        end = name_end(line, end + 1)
     return 0 if end and line[end : end + 1] == "(" else -1
 
 

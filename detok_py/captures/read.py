@@ -264,6 +264,10 @@ def _of_lines(
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)
     inner = unwrapped(lines)
+    pieces = pieces_of_console(inner[0]) if inner else None
+    if pieces and inner:
+        found = of_events(*read_pieces(pieces[0], inner[1]), "log", file, path)
+        return with_borders(found, *broken_borders(pieces[0]))
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path)

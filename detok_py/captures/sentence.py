@@ -58,7 +58,9 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
     """Return the verdict on a whole stream in a few words, and the part of it that is not about the
     text: "" if there is none. `end` and `facts` are as in an import.
     """
-    said = _on_text(verdicts, fidelity, facts)
+    reason = str((end or {}).get("reason")).lower()
+    failed = bool(end) and (end.get("type") == "error" or any(one in reason for one in FILTERS))
+    said = _on_text(verdicts, fidelity, facts, failed)
     if fidelity == "text" and all(one.who == "nobody" for one in verdicts):
         said = " ".join([said] + [one.said for one in verdicts])
     if facts.lossy and not verdicts:
@@ -103,7 +105,7 @@ def _on_end(reason: str, verdicts: list[Any], facts: Any) -> str:
     return f"{answer} ended with “{reason}”{at}."
 
 
-def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
+def _on_text(verdicts: list[Any], fidelity: str, facts: Any, failed: bool) -> str:
     counts: dict[str, int] = {}
     rows: dict[str, set[int]] = {}
     for one in verdicts:
@@ -122,7 +124,7 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any) -> str:
         nothing = NOTHING.format(" else") if fidelity == "text" else "Nothing else in it is broken."
         return " ".join([nothing] + [one.said for one in more])
     aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED, PAGER))
-    else_ = " else" if facts.no_end or aside else ""
+    else_ = " else" if facts.no_end or aside or failed else ""
     it = "choice 0" if LEFT_OUT in facts.notes else "it"
     if facts.all:
         nothing = f"No character in {it}" if CONTROL in facts.notes else f"Nothing{else_} in {it}"

@@ -34,7 +34,7 @@ NO_END = (
 
 COMPATIBLE = "OpenAI-compatible server"
 RESPONSES = "OpenAI, responses"
-MODEL = "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion"
+MODEL = "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion,model_version"
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
 OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
 

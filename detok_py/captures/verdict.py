@@ -5,7 +5,7 @@ first, one for all similar places; sentence.py makes one sentence of them. If th
 decide, the verdict is "unknown". A token that ends inside a character is not a fault.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
@@ -14,6 +14,7 @@ from .mojibake import (
     CONSOLE,
     LATIN,
     TORN,
+    Misread,
     find_misread,
     is_about_lost,
     misread_runs,
@@ -406,7 +407,7 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
     runs = find_misread(whole)
     rule = MISREAD[len(runs) > 0 and right_letters(whole, runs) >= LEAST_RIGHT]
     n = begin = 0
-    for run in runs:
+    for run in _in_rows(runs, texts, whole):
         while begin + len(texts[n]) <= run.begin:
             begin += len(texts[n])
             n += 1
@@ -426,6 +427,22 @@ def _judge_misread(rows: list[Any], add: Any) -> str:
             over -= size
             m += 1
     return runs[0].encoding if runs else ""
+
+
+def _in_rows(runs: list[Misread], texts: list[str], whole: str) -> Iterator[Misread]:
+    """Yield misread runs; of one that goes on in the next row, what ends with its row by itself."""
+    n = border = 0
+    for begin, end, right, encoding, weight in runs:
+        while True:
+            while border <= begin:
+                border += len(texts[n])
+                n += 1
+            inside = misread_runs(whole[begin:border], encoding) if border < end else []
+            if [(one.begin, one.end) for one in inside] != [(0, border - begin)]:
+                break
+            yield Misread(begin, border, inside[0].right, encoding, weight)
+            begin, right = border, right[len(inside[0].right) :]
+        yield Misread(begin, end, right, encoding, weight)
 
 
 def _judge_replaced(rows: list[Any], add: Any) -> str:

@@ -199,8 +199,15 @@ PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
         labelled("2026-11-26 10:22:0%d,100 DEBUG stream - chunk: ", *PARTS),
         labelled("chunk received: ", *PARTS).replace("\n\n\n", "\n"),
         labelled("chat.js:87 chunk ", *[compact(piece) for piece in PARTS]),
+        "".join(
+            compact(
+                {"log": line + "\n", "stream": "stdout", "time": f"2025-09-14T08:21:0{n % 10}Z"}
+            )
+            + "\n"
+            for n, line in enumerate(labelled("[chunk %d] ", *[""] * 9, *PARTS).split("\n"))
+        ),
     ],
-    ids=["console", "label", "clock", "without ends", "quoted"],
+    ids=["console", "label", "clock", "without ends", "quoted", "Docker"],
 )
 def test_pieces_behind_a_label_are_put_together_without_it(log):
     out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
@@ -243,3 +250,11 @@ def test_an_event_beside_the_level_of_a_logs_line_is_read():
     found = read("\n".join(map(compact, lines)).encode())
     assert (content(found), found.end["reason"]) == ("né", "end_turn")
     assert found.header["source"]["server"] == "Anthropic, messages"
+
+
+def test_lines_of_signalr_keep_their_separators():
+    words = ["né ", "🚆", "!", " a", " b", " c", " d", " e", " f"]
+    said = [{"type": 2, "invocationId": "0", "item": word} for word in words]
+    lines = [{"protocol": "json", "version": 1}, {}, *said, {"type": 3, "invocationId": "0"}]
+    log = "".join(json.dumps(line, ensure_ascii=False) + "\x1e\n" for line in lines)
+    assert content(read(log.encode())) == "".join(words)

@@ -507,7 +507,7 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     # Other tools count characters, or the text that they have decoded.
     assert notes("a tool") == ""
     # What is missing is.
-    cut = f"The HAR counts 52311 bytes of its body, and has {len(body)} characters of it."
+    cut = f"The HAR counts 52311 bytes of its body, and has {whole} of them here."
     assert cut in notes("a tool", size=52311)
 
 

@@ -237,3 +237,35 @@ def test_json_on_several_lines_is_no_printed_value():
 def test_what_no_program_prints_is_not_read(text):
     with pytest.raises(NotRead):
         printed_value(text)
+
+
+GENAI = """sdk_http_response=HttpResponse(
+  headers=<dict len=9>
+) candidates=[Candidate(
+  content=Content(
+    parts=[
+      Part(
+        text='{text}'
+      ),
+    ],
+    role='model'
+  ),{finish}
+  index=0
+)] create_time=None model_version='gemini-2.5-flash' usage_metadata=GenerateContentResponseUsageMetadata(
+  candidates_token_count=4,
+  prompt_token_count=7
+) parsed=None
+"""
+
+
+def test_answers_that_google_genai_printed_are_read_whole():
+    end = "\n  finish_reason=<FinishReason.STOP: 'STOP'>,"
+    text = GENAI.format(text="né ", finish="") + GENAI.format(text="🚆 (1)", finish=end)
+    found = json.loads(page.capture_rows(text.encode().hex(), "a.txt"))
+    said = b"".join(bytes.fromhex(row[1][1]) for row in found["rows"]).decode()
+    assert (said, found["end"]["reason"], found["problems"]) == ("né 🚆 (1)", "STOP", [])
+    header = found["header"]
+    assert (header["source"]["usage"], header["engine"]["model"]) == (
+        "7 tokens in, 4 out",
+        "gemini-2.5-flash",
+    )

@@ -502,3 +502,21 @@ def test_a_misread_line_among_right_ones_is_in_doubt():
     # A space is what is left of a no-break space.
     all_ = read(sse(delta("VoilÃ ! Les Ã©lÃ¨ves"), delta(" sont Ã\xa0 l'Ã©cole")))
     assert [one[1] for one in all_["verdicts"]] == ["misread"]
+
+
+def test_misread_characters_of_two_events_are_two_places():
+    found = read(sse(delta("lâ€™"), delta("Ã©glise"), delta(" trÃ"), delta("¨s")))["verdicts"]
+    ((_, rule, _, places, count, _),) = found
+    assert (rule, count) == ("misread", 3)
+    assert [place[:3] for place in places] == [
+        [0, "â€™", "’"],
+        [1, "Ã©", "é"],
+        [2, "Ã¨", "è"],
+        [3, "¨", ""],
+    ]
+
+
+def test_what_failed_otherwise_is_not_called_whole():
+    error = {"error": {"message": "CUDA out of memory"}}
+    for last in (error, finish("content_filter")):
+        assert "Nothing else broken was found" in read(sse(delta("né"), last))["verdict"]
