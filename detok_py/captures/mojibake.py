@@ -20,14 +20,12 @@ CYRILLIC = "Windows-1251"
 MAC = "Mac Roman"
 DOS = "code page 866"
 ARABIC = "Windows-1256"
-THAI = "Windows-874"
 CAUSES = {
     LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as programs do that do not know the charset",
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
     CYRILLIC: "UTF-8 was read as Windows-1251, as Cyrillic Windows does with programs of its own",
     DOS: "UTF-8 was read as code page 866, as consoles of Russian Windows do",
     ARABIC: "UTF-8 was read as Windows-1256, as Arabic Windows does with programs of its own",
-    THAI: "UTF-8 was read as Windows-874, as Thai Windows does with programs of its own",
     MAC: "UTF-8 was read as Mac Roman, as old programs of macOS do",
 }
 # What is said of lines that were joined in such a text.
@@ -78,13 +76,6 @@ CP1256 = (
     "ہءآأؤإئابةتثجحخدذرزسشصض×طظعغـفقك"
     "àلâمنهوçèéêëىيîïًٌٍَôُِ÷ّùْûü\u200e\u200fے"
 )
-# Bytes without a character are C1 controls, and private.
-CP874 = (
-    "€\x81\x82\x83\x84…\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f\x90‘’“”•–—\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f"
-    "\xa0กขฃคฅฆงจฉชซฌญฎฏฐฑฒณดตถทธนบปผฝพฟ"
-    "ภมยรฤลฦวศษสหฬอฮฯะัาำิีึืฺุู\uf8db\uf8dc\uf8dd\uf8de฿"
-    "เแโใไๅๆ็่้๊๋์ํ๎๏๐๑๒๓๔๕๖๗๘๙๚๛\uf8fc\uf8fd\uf8fe\uf8ff"
-)
 MACROMAN = (
     "ÄÅÇÉÑÖÜáàâäãåçéèêëíìîïñóòôöõúùûü"
     "†°¢£§•¶ß®©™´¨≠ÆØ∞±≤≥¥µ∂∑∏π∫ªºΩæø"
@@ -122,16 +113,22 @@ def _group(letters: list[str]) -> bytes:
     return b"(?:" + b"|".join(parts) + b")"
 
 
-def _with_leads(*upper: str) -> "tuple[dict[str, int], list[str], list[Any]]":
+def _with_leads(
+    *upper: str, own: tuple[int, ...] = ()
+) -> "tuple[dict[str, int], list[str], list[Any]]":
     """Return a table, the characters that can begin a sequence of several bytes, and patterns that
-    find where one may begin, of two bytes and of more. MicroPython has no longer patterns.
+    find where one may begin, of two bytes and of more. MicroPython has no longer patterns. `own`
+    are the first bytes of a language's letters in UTF-8, where those of others are its letters.
     """
     table = _table(*upper)
+    if own:
+        table = {c: byte for c, byte in table.items() if byte < 0xC0 or byte in own}
     leads = [letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4]
     two = _group([letter for letter in leads if table[letter] < 0xE0])
     more = _group([letter for letter in leads if table[letter] >= 0xE0])
     other = _group([letter for letter, byte in table.items() if byte < 0xC0] + [LOST])
-    return table, leads, [re.compile(two + other), re.compile(more + other + other)]
+    patterns = [re.compile(two + other)]
+    return table, leads, patterns if own else patterns + [re.compile(more + other + other)]
 
 
 TABLES = (
@@ -139,9 +136,8 @@ TABLES = (
     (CONSOLE, (_with_leads(CP437), _with_leads(CP850))),
     (CYRILLIC, (_with_leads(CP1251),)),
     (MAC, (_with_leads(MACROMAN),)),
-    (DOS, (_with_leads(CP866),)),
-    (ARABIC, (_with_leads(CP1256),)),
-    (THAI, (_with_leads(CP874),)),
+    (DOS, (_with_leads(CP866, own=(0xD0, 0xD1)),)),
+    (ARABIC, (_with_leads(CP1256, own=(0xD8, 0xD9, 0xDA, 0xDB)),)),
 )
 PART = 256  # bytes
 HALVES = rb"\xed[\xa0-\xbf][\x80-\xbf]"  # of surrogate pairs

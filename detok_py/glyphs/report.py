@@ -70,12 +70,12 @@ def clean(result: dict[str, Any], where: str = "") -> str:
 
 
 COMPARED = (
-    "The text was compared with what was sent; "
-    "spaces, ASCII punctuation, and typographic quotes and dashes are not compared."
+    "The text was compared with what was sent; text that the page adds, spaces, "
+    "ASCII punctuation, and typographic quotes and dashes are not compared."
 )
 NOT_COMPARED = (
-    "Whether text is missing was not checked: what was sent is not known "
-    "(the proxy, --split, or the true text, --text, tells it)."
+    "Whether text is missing was not checked: its rule is ignored, or what was sent is not known "
+    "(the proxy, --split, tells it if it can read the stream; else the true text, --text)."
 )
 WATCHED = "The page was watched until {:.1f} s after its last answer had ended."
 NOT_ASKED = "No answer was asked for or seen, so none was tested: add --prompt TEXT or --script FILE, and --split every-byte to cut its stream."

@@ -65,6 +65,7 @@
       css.textShadow === "none" &&
       !parseFloat(css.webkitTextStrokeWidth) &&
       !state.painted;
+    state.tiny = parseFloat(css.fontSize) === 0;
     state.indented = parseFloat(css.textIndent) < -99;
     states.set(e, state);
     return state;
@@ -92,6 +93,7 @@
     if (state.clear) return "opacity: 0";
     if (state.small) return "in a box that clips it to nothing";
     if (state.transparent && node.nodeType === 3) return "a transparent colour";
+    if (state.tiny && node.nodeType === 3) return "a font size of 0";
     return isOutside(node, e, state) ? "outside of what can be scrolled to" : "";
   };
 

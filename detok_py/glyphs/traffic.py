@@ -42,6 +42,37 @@ LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 
 
+class _Utf8OrLatin:
+    """Decodes UTF-8 whatever its header says, and in the encoding of the header from the first
+    bytes on that are not UTF-8: servers that forget a charset often declare Latin-1.
+    """
+
+    def __init__(self, charset: str) -> None:
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        self._declared = codecs.getincrementaldecoder(charset)("replace")
+        self._is_utf8 = True
+
+    def decode(self, data: bytes, final: bool = False) -> str:
+        if self._is_utf8:
+            held = self._utf8.getstate()[0]
+            try:
+                return self._utf8.decode(data, final)
+            except UnicodeDecodeError:
+                self._is_utf8, data = False, held + data
+        return self._declared.decode(data, final)
+
+
+def _decoder_of(content_type: str) -> Any:
+    """Return what decodes a body of a content type."""
+    charset = re.search(r"charset=\"?([\w-]+)", content_type)
+    try:
+        name = codecs.lookup(charset.group(1)).name if charset else "utf-8"
+    except LookupError:
+        name = "utf-8"
+    is_latin = name in ("iso8859-1", "iso8859-15", "cp1252", "ascii")
+    return _Utf8OrLatin(name) if is_latin else codecs.getincrementaldecoder(name)("replace")
+
+
 class SentText:
     """Reads the text out of a stream: server-sent events, lines of JSON, JSON, or plain text.
 
@@ -66,12 +97,7 @@ class SentText:
             self._reader = LineReader()
         self._document = "" if "application/json" in content_type and not self._reader else None
         self.is_document: bool = self._document is not None
-        charset = re.search(r"charset=\"?([\w-]+)", content_type)
-        try:
-            decoder = codecs.getincrementaldecoder(charset.group(1) if charset else "utf-8")
-        except LookupError:
-            decoder = codecs.getincrementaldecoder("utf-8")
-        self._decoder = decoder("replace")
+        self._decoder = _decoder_of(content_type)
         self.arrived: list[tuple[float, str]] = []
         self.halves: int = 0
         self._heard = self._understood = False

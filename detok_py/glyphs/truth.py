@@ -8,12 +8,20 @@ compared: a chat page may change markup, spaces and typographic quotes.
 import html
 import itertools
 import re
+import unicodedata
 from typing import NamedTuple
 
-from ..captures.mojibake import misread_runs
+from ..captures.mojibake import ARABIC, misread_runs
 
-# Characters that smart typography replaces or inserts.
-TYPOGRAPHY = dict.fromkeys(map(ord, "‘’‚“”„…–—«»•·\u00ad\ufeff"))
+# Characters that smart typography replaces or inserts, and that nobody sees: places for breaks, and
+# controls of the direction of text (UAX 9).
+TYPOGRAPHY = dict.fromkeys(
+    map(
+        ord,
+        "‘’‚“”„…–—«»•·\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+    )
+)
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
@@ -32,12 +40,11 @@ class Difference(NamedTuple):
 def letters(text: str) -> str:
     """Return the characters that rendering must not change: letters, digits, and all beyond ASCII.
 
-    >>> letters("**Grüß Gott**, 1 – 2\\n")
-    'GrüßGott12'
+    >>> letters("**Grüß Gott**, 1 – 2\\n"), letters("u\\u0308 \\u2068é\\u2069") == "üé"
+    ('GrüßGott12', True)
     """
-    return "".join(
-        [c for c in text.translate(TYPOGRAPHY) if c.isalnum() or (c > "\x7f" and not c.isspace())]
-    )
+    text = unicodedata.normalize("NFC", text.translate(TYPOGRAPHY))
+    return "".join([c for c in text if c.isalnum() or (c > "\x7f" and not c.isspace())])
 
 
 def unmarked(text: str) -> str:
@@ -79,7 +86,12 @@ def latin1(text: str) -> list[str]:
     >>> latin1("café Ã© naïve")
     ['Ã©']
     """
-    return [line[run.begin : run.end] for line in text.split("\n") for run in misread_runs(line)]
+    return [
+        line[run.begin : run.end]
+        for line in text.split("\n")
+        for run in misread_runs(line)
+        if run.encoding != ARABIC or len(run.right) > 1  # letters of Persian, by chance
+    ]
 
 
 def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
@@ -130,7 +142,7 @@ def copies(true_text: str, shown: str, before: str | None = None) -> int:
     `before` it was asked is known: copies that it had do not count. A short text has no copies.
 
     >>> text = "A text of forty letters is long enough for a copy to be told."
-    >>> copies(text, f"You: hi Bot: {text}\n{text} Send")
+    >>> copies(text, f"You: hi Bot: {text}\\n{text} Send")
     1
     >>> copies(text, f"Bot: {text} Copy Bot: {text} Copy", before="")
     1

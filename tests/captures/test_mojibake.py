@@ -12,7 +12,6 @@ from detok_py.captures.mojibake import (
     DOS,
     LATIN,
     MAC,
-    THAI,
     find_misread,
 )
 
@@ -39,6 +38,9 @@ REAL = [
     "one mojibake Ã© here",
     "╔══╗\n║ a║\n├──┤ └┬┐ ═╗═╗",
     "مرحبا كيف حالك، «نعم» ٪",
+    "тебе там надо сам рад",
+    "عکس، عکس و عکس؛ گ",
+    "ยากลำบาก เขต เกต",
     "เธอชอบกินข้าวเหนียว ฿100",
     "x² ≤ ±3 αβ Γπ £5 ±2°",
 ]
@@ -51,10 +53,9 @@ NAMES = {
     "cp850": CONSOLE,
     "cp1251": CYRILLIC,
     "mac_roman": MAC,
-    "cp866": DOS,
-    "cp1256": ARABIC,
-    "cp874": THAI,
 }
+# Found for the letters of one script only: those of others are letters of its own words.
+OF_ONE_SCRIPT = [("cp866", DOS, "Привет, как дела"), ("cp1256", ARABIC, "مرحبا كيف حالك")]
 
 
 def misread(text, encoding):
@@ -69,6 +70,16 @@ def test_misread_text_is_found_and_its_right_text_is_known(text, encoding):
     wrong = misread(text, encoding)
     found = find_misread(wrong)
     assert {run.encoding for run in found} == {NAMES[encoding]}
+    for run in reversed(found):
+        wrong = wrong[: run.begin] + run.right + wrong[run.end :]
+    assert wrong == text
+
+
+@pytest.mark.parametrize(("encoding", "name", "text"), OF_ONE_SCRIPT)
+def test_misread_text_of_one_script_is_found(encoding, name, text):
+    wrong = misread(text, encoding)
+    found = find_misread(wrong)
+    assert {run.encoding for run in found} == {name}
     for run in reversed(found):
         wrong = wrong[: run.begin] + run.right + wrong[run.end :]
     assert wrong == text
