@@ -12,7 +12,7 @@ from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
 from .mojibake import CP1252, QUOTES, find_misread
 from .order import quoted, value_of
 from .parse import is_utf8
-from .sentence import CONTROL, NOT_WHOLE, listed
+from .sentence import CONTROL, COPY_BROKEN, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 from .servers import REASONING as REASONED
 
@@ -30,6 +30,7 @@ REASONING = (
     "|response.usage.output_tokens_details.reasoning_tokens|usageMetadata.thoughtsTokenCount"
 )
 LAST_EVENTS = 4
+COPY = "choices[*].text"
 # Where llama-server, vLLM, SGLang and Anthropic write the stop string at which an answer ended.
 STOP = (
     "stopping_word|choices[*].matched_stop,stop_reason|meta_info.finish_reason.matched"
@@ -220,6 +221,27 @@ def _on_done(events: list[Any], server: Any) -> str:
     return "It ended with [DONE], and no event here says why (`finish_reason`)."
 
 
+def _on_copies(events: list[Any]) -> str:
+    """Return a sentence if events say their text twice, and the copy that is not read is broken:
+    Together has `text` beside `delta.content`.
+    """
+    first = [value_of(event) for event in events[:MOST_LOOKED_AT]]
+    if not any(find(value, COPY) and find(value, "choices[*].delta.content") for value in first):
+        return ""
+    lines = []
+    for event in events:
+        value = event.value.whole() if isinstance(event.value, Same) else event.value
+        copy, read = find(value, COPY), find(value, "choices[*].delta.content")
+        if copy and read and copy != read and LOST.decode() in str(copy[0]):
+            lines.append(str(event.line))
+    if not lines:
+        return ""
+    return (
+        f"{COPY_BROKEN}{listed(lines)}, where `delta.content`, which is read "
+        "here, has characters: what wrote or recorded the events broke the copy."
+    )
+
+
 def usage_of(events: list[Any], server: Any) -> str:
     """Return how many tokens the server says that it has read and made; "" if it does not say."""
     values = [value_of(event) for event in events[:1] + events[-LAST_EVENTS:]]
@@ -253,7 +275,7 @@ def notes_on(
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
-    said = [_on_refusal(events), _on_filter(events), _on_stop(events)]
+    said = [_on_refusal(events), _on_filter(events), _on_stop(events), _on_copies(events)]
     if server.finish and chunks and all(chunk.channel == REASONED for chunk in chunks):
         said.append("The answer itself is empty: all its text is reasoning.")
     if done and not lines["other"]:

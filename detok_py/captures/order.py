@@ -62,6 +62,7 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
     begin = _begin_of_answer(events)
     stamps[:begin] = [stamps[begin]] * begin if begin else []
     coarse = steps_of(stamps) if None not in stamps else 0.0
+    found: Any = None
     for clock in ("lines",) + KEYS:
         if clock != "lines":
             stamps = [stamp_of(value_of(event), clock) for event in events]
@@ -70,7 +71,11 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
         times = since_first(stamps)
         if times is not None:
             steps = steps_of(stamps)
-            return times, {"times": clock, "steps": steps} if steps else {"times": clock}
+            if not steps:
+                return times, {"times": clock}
+            found = found or (times, {"times": clock, "steps": steps})
+    if found:
+        return found[0], found[1]
     coarse = coarse or float(_created_advances(events))
     return None, {"steps": coarse} if coarse else {}
 

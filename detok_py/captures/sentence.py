@@ -22,6 +22,7 @@ TOLD = ("In line", "Curl says")
 STOPS = "{} stops before its end: the server did not say that the answer is over."
 CUT = " The connection was cut, or this is only a part."
 NOT_WHOLE = "The arguments of a tool call are not whole JSON"
+COPY_BROKEN = "`choices[].text` has � in line "
 CONTROL = "The text has control tokens as text"
 LENGTHS = ("length", "max_tokens", "limit", "MAX_TOKENS", "incomplete", "max_output_tokens")
 LIMITS = {"tokens": ", at its limit of tokens", "context": ", at the end of its context", "": ""}
@@ -123,7 +124,7 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any, failed: bool) -> st
         more = verdicts if fidelity != "text" else []
         nothing = NOTHING.format(" else") if fidelity == "text" else "Nothing else in it is broken."
         return " ".join([nothing] + [one.said for one in more])
-    aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED, PAGER))
+    aside = any(one in facts.notes for one in (NOT_WHOLE, ENCODED, PAGER, COPY_BROKEN))
     else_ = " else" if facts.no_end or aside or failed else ""
     it = "choice 0" if LEFT_OUT in facts.notes else "it"
     if facts.all:

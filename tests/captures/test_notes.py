@@ -634,3 +634,12 @@ def test_what_curl_writes_between_two_pieces_is_no_text():
     found = read(body[:at] + "{ [512 bytes data]\n" + body[at:])
     assert (found["verdicts"], found["problems"]) == ([], [])
     assert bytes.fromhex(found["rows"][0][1][1]).decode() == "Bonjour le monde"
+
+
+def test_a_copy_of_the_text_that_is_broken_is_told():
+    def both(text: str, copy: str) -> Any:
+        return {"choices": [{"index": 0, "text": copy, "delta": {"content": text}}]}
+
+    found = read(sse(both("né", "né"), both("แล", "��ล"), finish("stop")))
+    assert found["verdicts"] == [] and "`choices[].text` has � in line 3" in found["notes"]
+    assert read(sse(both("né", "né"), both("a�", "a�"), finish("stop")))["notes"] == ""

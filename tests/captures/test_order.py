@@ -223,3 +223,15 @@ def test_an_event_that_came_again_is_known_by_its_running_count():
     # Pieces of one token have its count, too.
     pieces = [counted(n // 2, word) for n, word in enumerate([" one", " two", " six", " ten"] * 3)]
     assert judged(sse(*pieces, ENDED))["verdicts"] == []
+
+
+def test_the_finer_of_two_clocks_gives_the_times():
+    events = [
+        LoggedEvent(
+            {"created_at": f"2025-06-11T08:15:1{n}.004321Z"}, n, False, 10.0 + n, False, False
+        )
+        for n in range(3)
+    ]
+    assert times_of(events) == ([0.0, 1.0, 2.0], {"times": "created_at"})
+    lines = [LoggedEvent({}, *event[1:]) for event in events]
+    assert times_of(lines) == ([0.0, 1.0, 2.0], {"times": "lines", "steps": 1.0})
