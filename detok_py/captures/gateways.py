@@ -55,8 +55,8 @@ def pieces_of_console(
     [(b'data: {"a":', 1), (b'1}', 2), (b'\\n', 3), (b'\\n', 4)]
     """
     label, is_quoted = _label_in(lines)
-    if not label:
-        return None
+    if not label or not (is_quoted or any(_breaks_off(line) for line in lines)):
+        return None  # at once: long logs have a whole event in each line
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
     tail = b""  # of the last line so far
@@ -68,14 +68,14 @@ def pieces_of_console(
         stamps.append(seconds_in(_text(line[:size])) if begins else (stamps + [None])[-1])
         if is_quoted:
             piece = _unquoted(piece) if begins else b""
-        elif begins:
-            is_event = piece.startswith(tuple([start.encode() for start in STARTS]))
+        is_event = begins and piece.startswith(tuple([start.encode() for start in STARTS]))
+        if is_event and tail:
+            piece = b"\n\n" + piece  # the log has left out the ends of pieces
+        if begins and not is_quoted:
             is_open = tail.startswith(b"data:") and not is_whole(tail, b"?")
             if is_event and is_open and is_joined:
                 return None  # lines were cut, and these are the log's own words
-            if is_event and tail:
-                piece = b"\n\n" + piece  # the log has left out the ends of pieces
-            elif not is_event and not is_open:
+            if not is_event and not is_open:
                 continue  # the log's own words
             is_joined = not is_event
             goes_on = goes_on or is_joined
@@ -83,10 +83,14 @@ def pieces_of_console(
             found.append((piece, number))
             whole = tail + piece
             tail = whole[whole.rfind(b"\n") + 1 :]
-    cut = is_joined and tail.startswith(b"data:") and not is_whole(tail, b"?")
-    if len(found) < 2 or cut or not (goes_on or is_quoted):
+    breaks_off = is_joined and tail.startswith(b"data:") and not is_whole(tail, b"?")
+    if len(found) < 2 or breaks_off or not (goes_on or is_quoted):
         return None
     return found, stamps if None not in stamps else None
+
+
+def _breaks_off(line: bytes) -> bool:
+    return b"data:" in line and line.rstrip()[-1:] not in (b"}", b"]")
 
 
 def _size_of(label: str, line: bytes) -> int:

@@ -199,6 +199,7 @@ PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
         labelled("2026-11-26 10:22:0%d,100 DEBUG stream - chunk: ", *PARTS),
         labelled("chunk received: ", *PARTS).replace("\n\n\n", "\n"),
         labelled("chat.js:87 chunk ", *[compact(piece) for piece in PARTS]),
+        labelled("12:00:0%d chunk ", *[compact(line) for line in BODY.split("\n") if line]),
         "".join(
             compact(
                 {"log": line + "\n", "stream": "stdout", "time": f"2025-09-14T08:21:0{n % 10}Z"}
@@ -207,7 +208,7 @@ PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
             for n, line in enumerate(labelled("[chunk %d] ", *[""] * 9, *PARTS).split("\n"))
         ),
     ],
-    ids=["console", "label", "clock", "without ends", "quoted", "Docker"],
+    ids=["console", "label", "clock", "without ends", "quoted", "quoted lines", "Docker"],
 )
 def test_pieces_behind_a_label_are_put_together_without_it(log):
     out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
