@@ -117,7 +117,9 @@ function timeOf(recording, { header }) {
   const clock = header.source?.times;
   const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 2);
   const coarse = recording.steps ? ` (${recording.clock})` : "";
-  return ` in ${seconds} s${clock ? `, by the times of its ${clock}${coarse}` : ""}`;
+  if (!clock) return ` in ${seconds} s`;
+  // The first and the last event may be others than those with text.
+  return `; ${seconds} s from its first event to its last, by the times of its ${clock}${coarse}`;
 }
 
 /**
