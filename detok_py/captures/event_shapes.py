@@ -70,8 +70,8 @@ Call = NamedTuple(
 # The keys that `_token`, servers.py and stream.py look at.
 OTHER_KEYS = (
     b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
-    b"model", b"modelVersion", b"model_name", b"model_version", b"object", b"prompt_token_ids", b"response", b"sequence_number",
-    b"service_tier", b"stop_reason", b"system_fingerprint", b"timestamp", b"timings", b"token",
+    b"model", b"modelVersion", b"model_name", b"model_version", b"object", b"prompt_token_ids",
+    b"response", b"sequence_number", b"service_tier", b"stop_reason", b"system_fingerprint", b"timestamp", b"timings", b"token",
     b"token_id", b"token_ids", b"ts", b"type",
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ KEYS = ("chunk", "data", "msg")
 WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
-STARTS = ("data:", "event:", "id:", ": ", "\n", "\r\n")
+STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|")  # of labels
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
@@ -59,23 +59,24 @@ def pieces_of_console(
         return None  # at once: long logs have a whole event in each line
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
+    stamp: float | None = None
     tail = b""  # of the last line so far
     goes_on = is_joined = False  # an event so far; the last one
     for number, line in enumerate(lines, 1):
         size = _size_of(label, line)
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
-        stamps.append(seconds_in(_text(line[:size])) if begins else (stamps + [None])[-1])
+        stamp = seconds_in(_text(line[:size])) if begins else stamp
+        stamps.append(stamp)
         if is_quoted:
             piece = _unquoted(piece) if begins else b""
-        is_event = begins and piece.startswith(tuple([start.encode() for start in STARTS]))
+        is_event = begins and piece.startswith(STARTS)
         if is_event and tail:
             piece = b"\n\n" + piece  # the log has left out the ends of pieces
         if begins and not is_quoted:
-            is_open = tail.startswith(b"data:") and not is_whole(tail, b"?")
-            if is_event and is_open and is_joined:
+            if is_event and is_joined and _is_open(tail):
                 return None  # lines were cut, and these are the log's own words
-            if not is_event and not is_open:
+            if not is_event and not _is_open(tail):
                 continue  # the log's own words
             is_joined = not is_event
             goes_on = goes_on or is_joined
@@ -83,14 +84,18 @@ def pieces_of_console(
             found.append((piece, number))
             whole = tail + piece
             tail = whole[whole.rfind(b"\n") + 1 :]
-    breaks_off = is_joined and tail.startswith(b"data:") and not is_whole(tail, b"?")
-    if len(found) < 2 or breaks_off or not (goes_on or is_quoted):
+    if len(found) < 2 or (is_joined and _is_open(tail)) or not (goes_on or is_quoted):
         return None
     return found, stamps if None not in stamps else None
 
 
 def _breaks_off(line: bytes) -> bool:
     return b"data:" in line and line.rstrip()[-1:] not in (b"}", b"]")
+
+
+def _is_open(line: bytes) -> bool:
+    """Return whether an event goes on behind a line."""
+    return line.startswith(b"data:") and not is_whole(line, b"?")
 
 
 def _size_of(label: str, line: bytes) -> int:
@@ -162,7 +167,7 @@ def _pieces_at(key: str, values: list[Any]) -> list[tuple[bytes, int]]:
     found: list[tuple[bytes, int]] = []
     for number, value in enumerate(values, 1):
         text = _text_in(value.get(key))
-        begins = text.startswith(tuple([start.encode() for start in STARTS]))
+        begins = text.startswith(STARTS)
         if kind is None and text.startswith((b"data:", b"event:")):
             kind = _kind_of(key, value)
         if not text or _kind_of(key, value) != kind or (key == "msg" and not (begins or open_)):

@@ -248,6 +248,14 @@ def _of_body(body: bytes, encoding: str, form: str, file: str, path: str) -> Any
     return inside(found, BODY)
 
 
+def _of_pieces_in_log(
+    pieces: "list[tuple[bytes, int]]", stamps: "list[float | None] | None", file: str, path: str
+) -> Any:
+    """Return the stream in the pieces of a body that stand in a log's lines."""
+    found = of_events(*read_pieces(pieces, stamps), "log", file, path)
+    return with_borders(found, *broken_borders(pieces))
+
+
 def _of_lines(
     data: bytes, file: str, path: str, together: bool, folded: "Folded | None", note: str
 ) -> Any:
@@ -258,16 +266,14 @@ def _of_lines(
         return found
     pieces = pieces_of_log(lines) or pieces_of_console(lines)
     if pieces:
-        found = of_events(*read_pieces(*pieces), "log", file, path)
-        return with_borders(found, *broken_borders(pieces[0]))
+        return _of_pieces_in_log(*pieces, file, path)
     logged = lines_of_log(lines)
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)
     inner = unwrapped(lines)
     pieces = pieces_of_console(inner[0]) if inner else None
     if pieces and inner:
-        found = of_events(*read_pieces(pieces[0], inner[1]), "log", file, path)
-        return with_borders(found, *broken_borders(pieces[0]))
+        return _of_pieces_in_log(pieces[0], inner[1], file, path)
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path)

@@ -84,9 +84,10 @@ def judge(
     _judge_tokens(found, rows, held, add)
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
-    _judge_names(rows, add)
-    misread = _judge_misread(rows, add)
-    east = "" if misread else _judge_replaced(rows, add)
+    texts = texts_of(rows)
+    _judge_names(texts, add)
+    misread = _judge_misread(texts, add)
+    east = "" if misread else _judge_replaced(texts, add)
     # What another encoding has no character for became a �.
     lost = {place.row for rule in MISREAD for place in places.get(rule, [])}
     for of_lost in OF_LOST if east else ("maybe",):
@@ -391,18 +392,16 @@ def _is_whole(chunk: Any) -> bool:
     return bool(pieces) and None not in pieces and is_utf8(b"".join(pieces))
 
 
-def _judge_names(rows: list[Any], add: Any) -> None:
+def _judge_names(texts: list[str], add: Any) -> None:
     """Judge names of tokens in the text of servers."""
-    texts = texts_of(rows)
     for row, names, right in named_bytes(texts):
         add("named-bytes", Place(row, names, right, 0, _units(texts[row])))
     for row, text, right in named_spaces(texts):
         add("named-spaces", Place(row, text, right, 0, _units(text)))
 
 
-def _judge_misread(rows: list[Any], add: Any) -> str:
+def _judge_misread(texts: list[str], add: Any) -> str:
     """Judge text that is UTF-8 read in another encoding; return that encoding, "" for none."""
-    texts = texts_of(rows)
     whole = "".join(texts)
     runs = find_misread(whole)
     rule = MISREAD[len(runs) > 0 and right_letters(whole, runs) >= LEAST_RIGHT]
@@ -445,11 +444,10 @@ def _in_rows(runs: list[Misread], texts: list[str], whole: str) -> Iterator[Misr
         yield Misread(begin, end, right, encoding, weight)
 
 
-def _judge_replaced(rows: list[Any], add: Any) -> str:
+def _judge_replaced(texts: list[str], add: Any) -> str:
     """Judge text that is UTF-8 read as a code page of East Asia, and “?” in the place of letters.
     Return which code page, "" for none.
     """
-    texts = texts_of(rows)
     text = "".join(texts)
     if is_about_lost(text):
         return ""

@@ -216,6 +216,13 @@ def test_pieces_behind_a_label_are_put_together_without_it(log):
     assert (out["verdicts"], out["problems"]) == ([], [])
 
 
+def test_pieces_behind_a_label_with_a_time_came_then():
+    log = labelled("2026-11-26 10:22:0%d,120 DEBUG stream - chunk: ", *PARTS)
+    found = read(log.encode())
+    # Each event came with the piece that ended it: the second piece, and the third.
+    assert (found.header["source"]["times"], found.seconds) == ("lines", 1.0)
+
+
 def test_a_label_of_pieces_tells_who_broke_the_characters_between_them():
     data = BODY.encode()
     at = data.index("🚆".encode()) + 2
