@@ -71,6 +71,24 @@ def test_the_text_of_a_stream_does_not_depend_on_its_cuts():
             assert sent.text == TEXT
 
 
+@pytest.mark.parametrize("charset", ["iso-8859-1", "latin1", "windows-1252", "us-ascii", "no-such"])
+def test_utf8_is_read_as_such_whatever_its_header_says(charset):
+    sent = SentText(f"text/plain; charset={charset}")
+    for byte in "schöne Grüße, 東京 🚆".encode():
+        sent.feed(bytes([byte]))
+    sent.flush()
+    assert sent.text == "schöne Grüße, 東京 🚆"
+
+
+def test_latin1_is_read_as_its_header_says():
+    for charset, text in (("iso-8859-1", "schöne Grüße"), ("windows-1252", "„schön“ – 5 €")):
+        sent = SentText(f"text/plain; charset={charset}")
+        for byte in text.encode(charset):
+            sent.feed(bytes([byte]))
+        sent.flush()
+        assert sent.text == text
+
+
 def test_halves_of_a_pair_in_two_events_are_one_character():
     sent = whole(
         "text/event-stream", b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8ab"}\n\n'
