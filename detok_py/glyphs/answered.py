@@ -86,7 +86,9 @@ class Requests:
     of scripts, and `ended` is when the last of them ended.
     """
 
-    def __init__(self, page: Any, clock: Any, pending_seconds: float) -> None:
+    def __init__(
+        self, page: Any, clock: Any, pending_seconds: float, traffic: "Traffic | None" = None
+    ) -> None:
         self.hosts: set[str] = set()
         self.failed: list[str] = []
         self.succeeded: bool = False
@@ -94,6 +96,8 @@ class Requests:
         self.ended: float | None = None
         self._clock = clock
         self._pending_seconds = pending_seconds
+        self._traffic = traffic
+        self._made: Counter[str] = Counter()
         self._waiting: list[tuple[Any, float]] = []
         self._heard: list[Any] = []
         page.on("request", self._began)
@@ -109,13 +113,18 @@ class Requests:
 
     def _began(self, request: Any) -> None:
         if request.resource_type not in STATIC:
-            self.hosts.add(urlsplit(request.url).netloc)
+            self._note_host(request.url)
         if request.resource_type in ("fetch", "xhr"):
+            self._made[request.url] += 1
             self._waiting.append((request, self._clock()))
         self.begun += request.resource_type in OF_SCRIPTS
 
     def _opened(self, socket: Any) -> None:
-        self.hosts.add(urlsplit(socket.url).netloc)
+        self._note_host(socket.url)
+
+    def _note_host(self, url: str) -> None:
+        if host := urlsplit(url).netloc:  # `data:` and `blob:` have none
+            self.hosts.add(host)
 
     def _answered(self, response: Any) -> None:
         if response.request.resource_type not in OF_SCRIPTS:
@@ -139,9 +148,17 @@ class Requests:
 
     @property
     def pending(self) -> bool:
-        """Whether a request of the last `pending_seconds` has no answer."""
+        """Whether a request of the last `pending_seconds` has no answer, or has not all of it.
+
+        A page may stop reading before the end. What the proxy has sent in full is not waited for.
+        """
+        answers = self._traffic.answers if self._traffic else ()
+        open_ = self._made - Counter(answer.url for answer in answers if answer.finished)
         now = self._clock()
-        return any(now - since < self._pending_seconds for _, since in self._waiting)
+        return any(
+            now - since < self._pending_seconds and open_[request.url] > 0
+            for request, since in self._waiting
+        )
 
 
 # Types of requests that never stream an answer, and of those that a script makes for one.

@@ -71,7 +71,7 @@ HELD_CAUSE = (
 )
 MARKUP_CAUSE = (
     "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
-    "or read the answer in its format. If the answer is about markup, name it in allow_literal."
+    "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup."
 )
 MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
 TAKEN_BACK_CAUSE = "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
@@ -89,11 +89,15 @@ DROPPED = {
 }  # fmt: skip
 TEXT_CAUSES = {
     "dropped-text": f"No reader can see it at the end. Perhaps: {THROWN_AWAY}, it is hidden, {LATER}",
-    "duplicated-text": "It was sent once. Perhaps: a retry, a resumed stream, or a delta that repeats what was held.",
+    "duplicated-text": "It is there more often than it was sent. Perhaps: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "The pieces stand in another order than they came. Perhaps: concurrent reads, or state set from a stale value.",
     "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
     "changed-text": "Other characters stand in their place. Perhaps a decoder or a filter on the way: compare what each step receives.",
 }  # fmt: skip
+ADDED_CAUSE = (
+    "It was not sent. A value that is no text was joined to one (undefined, null, an object), or an event was shown as it came: "
+    "start with an empty text, skip events that have none, and do not show what JSON.parse refuses."
+)
 CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."
 TWICE_CAUSE = (
     "The whole answer stands there twice, one copy behind the other, and was sent once. Perhaps: a message that is added twice "

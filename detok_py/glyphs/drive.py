@@ -162,7 +162,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         check = check._replace(url="http://" + check.url)
     require_proxy(check)
     watch.traffic = check.traffic
-    requests = Requests(page, time.monotonic, PENDING_SECONDS)
+    requests = Requests(page, time.monotonic, PENDING_SECONDS, check.traffic)
     yield partial(watch.context.add_init_script, script("timers.js"))
     deadline = time.monotonic() + check.args.timeout
     yield from _open(page, check)
@@ -413,8 +413,17 @@ def put(field: Any, text: str) -> Steps:
 def ask(page: Any, prompt: str) -> Steps:
     """Send a prompt by the page's field; return how often the page then shows it: 1."""
     field = page.locator(FIELDS).last
-    yield lambda: field.click(timeout=10_000)
-    yield from put(field, prompt)
+    try:
+        yield lambda: field.click(timeout=10_000)
+        yield from put(field, prompt)
+    except Exception as error:
+        if not is_playwrights(error):
+            raise
+        tag = yield lambda: field.evaluate("e => e.cloneNode().outerHTML.slice(0, 200)")
+        raise CheckError(
+            f"The prompt cannot be typed into {tag}, the last field of the page: {first_line(error)} "
+            "Describe with --script how to ask the page."
+        ) from None
     yield lambda: field.press("Enter")
     yield lambda: page.wait_for_timeout(400)
     left = yield lambda: field.evaluate("e => e.isConnected ? (e.value ?? e.textContent) : ''")

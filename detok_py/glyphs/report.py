@@ -70,8 +70,8 @@ def clean(result: dict[str, Any], where: str = "") -> str:
 
 
 COMPARED = (
-    "The text was compared with what was sent; text that the page adds, spaces, "
-    "ASCII punctuation, and typographic quotes and dashes are not compared."
+    "The text was compared with what was sent. Not compared are spaces, ASCII punctuation, typographic quotes "
+    "and dashes, and text that the page adds, but for values of a program (undefined, [DONE])."
 )
 NOT_COMPARED = (
     "Whether text is missing was not checked: its rule is ignored, or what was sent is not known "
@@ -108,6 +108,7 @@ PIECES = {
     "reordered-text": "shown in another order",
     "changed-text": "changed",
     "latin1-mojibake": "read as Latin-1",
+    "added-text": "added by the page",
     "upstream-broken": "broken when the engine sent it",
     "taken-back": "shown and taken back",
     "format-markup": "markup of a chat format",

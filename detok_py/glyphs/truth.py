@@ -203,12 +203,7 @@ def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
 
 def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
     """Return the differences of two texts, of which `wanted[i]` and `page[j]` match."""
-    # From the anchor to the beginning, in the reversed texts, and from the anchor to the end.
-    places = [
-        (i - a - b, i - a, j - c - d, j - c)
-        for a, b, c, d in _walk(wanted[:i][::-1], page[:j][::-1])
-    ][::-1]
-    places += [(i + a, i + a + b, j + c, j + c + d) for a, b, c, d in _walk(wanted[i:], page[j:])]
+    places = _places(wanted, page, i, j)
     out: list[Difference] = []
     for start, end, first, last in places:
         sent, shown = wanted[start:end], page[first:last]
@@ -217,6 +212,34 @@ def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
             out.append(Difference(kind, sent, shown, wanted[max(0, start - 20) : start]))
     end = places[-1][3] + len(wanted) - places[-1][1] if places else j + len(wanted) - i
     return _reordered(out + _doubled_end(wanted, page, end))
+
+
+def _places(wanted: str, page: str, i: int, j: int) -> list[tuple[int, int, int, int]]:
+    """Return the begin and end of each difference in `wanted`, and then in `page`."""
+    # From the anchor to the beginning, in the reversed texts, and from the anchor to the end.
+    places = [
+        (i - a - b, i - a, j - c - d, j - c)
+        for a, b, c, d in _walk(wanted[:i][::-1], page[:j][::-1])
+    ][::-1]
+    return places + [
+        (i + a, i + a + b, j + c, j + c + d) for a, b, c, d in _walk(wanted[i:], page[j:])
+    ]
+
+
+def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
+    """Return what the page has inside a text that it has otherwise: pairs of the letters before it
+    and those that were added. [] if other letters differ too.
+
+    >>> insertions("onetwothreefourfivesix", "onetwothree22fourfivesix")
+    [('onetwothree', '22')]
+    """
+    if wanted in page:
+        return []
+    for i, j in _anchors(wanted, page):
+        places = _places(wanted, page, i, j)
+        if all(begin == end for begin, end, _, _ in places):
+            return [(wanted[max(0, a - 20) : a], page[c:d]) for a, _, c, d in places]
+    return []
 
 
 def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:

@@ -14,7 +14,9 @@ from .. import __version__
 from ..captures.mojibake import CAUSES as MISREAD
 from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from ..captures.replaced import read_as
+from .added import in_lines, values
 from .causes import (
+    ADDED_CAUSE,
     CAUSES,
     CODE_PAGE,
     DROPPED,
@@ -79,6 +81,9 @@ RULES = {
     "changed-text": Rule(
         "critical", "the page shows other characters than were sent", needs="truth"
     ),
+    "added-text": Rule(
+        "serious", "a value of the page's program stands in the answer", needs="truth"
+    ),
     "upstream-broken": Rule(
         "critical", "U+FFFD or half a pair was already in what the engine sent", needs="sent"
     ),
@@ -118,6 +123,9 @@ RULES = {
         "the page read pieces of a stream joined, so the cuts between them tested nothing; "
         "a longer delay keeps them apart",
         fails=False,
+    ),
+    "added-suspected": Rule(
+        "minor", "the page shows words inside a line of the answer that were not sent", fails=False
     ),
     "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
     "not-timed": Rule("minor", "it is not known when part of the text was shown", fails=False),
@@ -344,8 +352,13 @@ def _text(seen: Seen, options: Options) -> Entries:
             # `_upstream` has reported a pair that was sent in halves.
             if not (options.halves and HALVES.fullmatch(difference.shown)):
                 yield _differs(difference, seen, one)
+        added = values(one, seen.text)
+        for text in added:
+            yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
         if not found:
             yield from _twice(one, seen, options)
+            for text in [] if added else in_lines(one, seen.text):
+                yield entry("added-suspected", target=[], text=text)
 
 
 def _twice(one: str, seen: Seen, options: Options) -> Entries:

@@ -87,3 +87,12 @@ def test_a_page_without_a_field_cannot_get_a_prompt(server, detok_check):
     )
     assert (code, verdict) == (2, None)
     assert "no field to type into" in trouble
+
+
+@pytest.mark.full
+def test_a_field_that_cannot_be_typed_into_is_named(detok_check, tmp_path):
+    page = tmp_path / "chat.html"
+    page.write_text("<p>Chat<p><textarea id=search readonly>old</textarea>")
+    code, verdict, trouble = detok_check(page.as_uri(), "--prompt", "hello", "--timeout", "30")
+    assert (code, verdict) == (2, None)
+    assert 'into <textarea id="search" readonly="">' in trouble and "--script" in trouble

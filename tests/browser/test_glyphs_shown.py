@@ -52,6 +52,9 @@ PAGES = {
     + "for await (const all of parts()) main.innerHTML = render(all).replace(/(\\*\\*?[^*]*\\*?|`[^`]*)$/, '');",
     "keeps what is no Markdown": "more = '&text=' + encodeURIComponent('It is 2 ** 3, __init__ and `'); for await (const all of parts()) main.textContent = all;",
     "takes a guess back": "let guessed = false; for await (const all of parts()) { const guesses = !guessed && all.length > 12; guessed ||= guesses; main.textContent = all + (guesses ? ' wrong' : ''); if (guesses) await new Promise(requestAnimationFrame); } main.textContent = text;",
+    "joins text to what is undefined": "let shown, last = ''; for await (const all of parts()) { shown += all.slice(last.length); last = all; main.textContent = shown; }",
+    "shows the last event": "for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', '<p>data: [DONE]');",
+    "writes of what is undefined": "more = '&text=' + encodeURIComponent('null or undefined? The last event is data: [DONE]'); for await (const all of parts()) main.textContent = all; main.insertAdjacentHTML('beforeend', '<p>null');",
     "loses its end": "for await (const all of parts()) main.textContent = all.slice(0, 12);",
 }
 # What `expect_clean(max_late=…, markdown=True)` finds, if anything.
@@ -66,6 +69,8 @@ FOUND = {
     "shows markup in pieces": "format-markup",
     "shows Markdown first": "markdown-flash",
     "takes a guess back": "taken-back",
+    "joins text to what is undefined": "added-text",
+    "shows the last event": "added-text",
 }
 
 

@@ -1,8 +1,10 @@
 """Whether there was an answer to test, from the proxy's streams or from the page."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from detok_py.glyphs import report
+from detok_py.glyphs import answered, report
 from detok_py.glyphs.answered import Missing, by_page, by_proxy, nothing_sent
 from detok_py.glyphs.drive import exit_code
 from detok_py.glyphs.traffic import Traffic
@@ -96,6 +98,33 @@ def test_a_page_that_was_not_asked_and_does_nothing_is_only_said_to_be_untested(
     assert exit_code(result) == 0 and result["passes"] == []
     assert report.scope(result).startswith("No answer was asked for or seen")
     assert by_page("Chat", "Chat", [], Requests(succeeded=True)) is None
+
+
+def test_a_request_is_pending_until_the_page_or_the_proxy_has_all_of_it():
+    hears, now = {}, 0.0
+    page = SimpleNamespace(on=hears.__setitem__)
+    traffic = Traffic("none", 0, None, "fragments")
+    requests = answered.Requests(page, lambda: now, 20, traffic)
+    first, second = [SimpleNamespace(url=URL, resource_type="fetch") for _ in range(2)]
+    hears["request"](first)
+    hears["request"](second)
+    # The page has read one to `[DONE]`, and does not read on.
+    traffic.begin(URL, EVENTS).finished = True
+    assert requests.pending
+    traffic.begin(URL, EVENTS).finished = True
+    assert not requests.pending
+    hears["request"](SimpleNamespace(url=URL + "?plain", resource_type="fetch"))
+    assert requests.pending
+    now = 20.0
+    assert not requests.pending
+
+
+def test_addresses_without_a_host_name_none():
+    hears = {}
+    requests = answered.Requests(SimpleNamespace(on=hears.__setitem__), lambda: 0.0, 20)
+    for url in ("data:text/css,a", "blob:http://127.0.0.1/1", URL):
+        hears["request"](SimpleNamespace(url=url, resource_type="fetch"))
+    assert requests.hosts == {"127.0.0.1"}
 
 
 def test_without_an_answer_no_rule_about_glyphs_passes_and_the_exit_code_is_2():

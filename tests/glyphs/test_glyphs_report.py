@@ -164,6 +164,36 @@ def test_a_text_that_is_not_what_was_sent_is_a_violation_by_its_kind(rule, shown
     assert verdict(text=truth, truth=truth)["violations"] == []
 
 
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "undefined{}",
+        "{}\ndata: [DONE]",
+        "{}[object Object]",
+        '{} {{"id":"1","choices":[]}}',
+        "{}null",
+    ],
+)
+def test_a_value_of_the_program_in_or_beside_the_answer_is_a_violation(shown):
+    truth = "Grüße aus Köln"
+    result = verdict(text=f"Bot: {shown.format(truth)}\nCopy", truth=truth)
+    assert ids(result["violations"]) == ["added-text"]
+    inside = verdict(text="Grüße undefined aus Köln", truth=truth)
+    assert ids(inside["violations"]) == ["added-text"]
+
+
+def test_a_value_that_was_sent_or_stands_apart_is_the_page_s_own():
+    for truth in ("null, undefined or NaN: Köln", 'data: [DONE] ends it, as {"choices": []} does'):
+        assert verdict(text=f"Bot: {truth}\nundefined", truth=truth)["violations"] == []
+
+
+def test_words_inside_a_line_are_to_be_judged_and_words_between_lines_are_the_page_s_own():
+    truth = "Grüße aus Köln am Rhein\n```\nprint('漢字 and kana')\n```"
+    shown = "Grüße aus [1] Köln am Rhein\npython Copy\nprint('漢字 and kana')"
+    assert ids(verdict(text=shown, truth=truth)["incomplete"]) == ["added-suspected"]
+    assert verdict(text=shown.replace("[1] ", ""), truth=truth)["incomplete"] == []
+
+
 def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():
     assert ids(verdict(text="GrÃ¼Ã\x9fe aus KÃ¶ln, naÃ¯ve")["violations"]) == ["latin1-mojibake"]
     (console,) = verdict(text="na├»ve caf├⌐")["violations"]

@@ -1,0 +1,71 @@
+"""Text that a page adds to an answer: values that a program shows by mistake, and other words
+inside a line.
+
+In: the true text and the page's text. Out: the pieces that were added, each with the text before
+it. Words between two lines of an answer, such as a button, belong to the page.
+"""
+
+import re
+
+from .truth import insertions, letters, unmarked
+
+# What a script shows if it joins a value that is no text to one, or takes an event for text.
+_WORD = r"(?:undefined|null|NaN)+"
+_EVENT = (
+    r"\[object \w+\]|(?:data: ?)?\[DONE\]|data: ?\{\".*"
+    r"|\{\".*\"(?:choices|delta|candidates|finish_reason|done_reason)\":.*\}"
+)
+_VALUE = re.compile(rf"{_WORD}|(?P<event>{_EVENT})(?:\s*(?:{_EVENT}))*")
+NEAR = 8  # how many letters beside a value identify the answer
+LINE = 16  # how many letters a line needs so that it is looked for
+MOST = 40  # the most letters that are looked for in one place of a line
+
+
+def values(true_text: str, shown: str) -> list[str]:
+    """Return each value of a program that stands inside the answer, or directly before or behind
+    it.
+
+    >>> values("Grüße aus Köln.", "Bot: undefinedGrüße ausNaN Köln.\\ndata: [DONE]\\nSend")
+    ['Bot: undefined', ': undefinedGrüße ausNaN', 'data: [DONE]']
+    >>> values("It is undefined or null.", "It is undefined or null.\\nnull results")
+    []
+    """
+    wholes = {letters(true_text), letters(unmarked(true_text))}
+    return [
+        shown[max(0, match.start() - 20) : match.end()].rpartition("\n")[2]
+        for match in _VALUE.finditer(shown)
+        if any(len(whole) >= 4 and _is_added(match, whole) for whole in wholes)
+    ]
+
+
+def _is_added(match: re.Match[str], whole: str) -> bool:
+    """Return whether a value stands beside the letters `whole` of an answer, and is not in them."""
+    shown, value = match.string, letters(match.group())
+    before, after = shown[: match.start()][-99:], shown[match.end() :][:99]
+    near = min(NEAR, len(whole))
+    # Other values between the letters are no letters of the answer.
+    last = letters(_VALUE.sub("", before))[-near:]
+    following = letters(_VALUE.sub("", after))[:near]
+    if last + value in whole or value + following in whole:
+        return False
+    if last[-4:] and following[:4] and last[-4:] + following[:4] in whole:
+        return True
+    # Apart from the answer, such a word may be the page's own.
+    ends = last.endswith(whole[-near:]) and (match["event"] or before[-1:] > " ")
+    return bool(ends or (following == whole[:near] and (match["event"] or after[:1] > " ")))
+
+
+def in_lines(true_text: str, shown: str) -> list[str]:
+    """Return the words that the page shows inside a line of an answer that is there otherwise.
+
+    >>> in_lines("Grüße aus Köln am Rhein.\\nUnd", "Grüße aus [3] Köln am Rhein. Copy Und")
+    ['Grüßeaus⟦3⟧']
+    """
+    page, out = letters(shown), []
+    if letters(true_text) in page:
+        return []
+    for line in unmarked(true_text).splitlines():
+        found = insertions(letters(line), page) if len(letters(line)) >= LINE else []
+        if sum(len(added) for _, added in found) <= MOST:
+            out += [f"{before}⟦{added}⟧" for before, added in found]
+    return out
