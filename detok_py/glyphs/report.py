@@ -70,8 +70,8 @@ def clean(result: dict[str, Any], where: str = "") -> str:
 
 
 COMPARED = (
-    "The text was compared with what was sent. Not compared are spaces, ASCII punctuation, typographic quotes "
-    "and dashes, and text that the page adds, but for values of a program (undefined, [DONE])."
+    "The text was compared with what was sent. Not compared are spaces, ASCII punctuation, typographic quotes and dashes, "
+    "formulas and ruby that the page has rendered, and text that it adds, but for values of a program (undefined, [DONE])."
 )
 NOT_COMPARED = (
     "Whether text is missing was not checked: its rule is ignored, or what was sent is not known "

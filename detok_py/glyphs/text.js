@@ -1,10 +1,12 @@
 // Returns the text of a document, one line a block, with shadow roots, slots, field values, `alt`
 // of pictures and the text on canvases: `text` is what a reader sees, `hidden` maps each reason why
-// text cannot be seen to that text. It is JSON, which can carry lone surrogates.
+// text cannot be seen to that text. Formulas and readings (ruby), which a page writes in a form of
+// its own, stand between U+FFF9 and U+FFFB. It is JSON, which can carry lone surrogates.
 (within) => {
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META)$/i;
   const BLOCK =
     /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
+  const RENDERED = "math, mjx-container, .katex, rt, rp";
   const { roots, rootOf, hostOf, readable, drawnOn } = window.__detokGlyphs;
   const html = document.documentElement,
     style = (e) => getComputedStyle(e);
@@ -100,6 +102,7 @@
   // --- the text ---------------------------------------------------------------------------------
   const out = [],
     hidden = {};
+  let rendered = false;
   const add = (node, e, ...texts) => {
     const why = whyHidden(node, e);
     (why ? (hidden[why] ??= []) : out).push(...texts);
@@ -118,7 +121,10 @@
     const line = BLOCK.test(node.nodeName),
       assigned = node.localName === "slot" ? node.assignedNodes() : [];
     if (line) out.push("\n");
+    const begins = !rendered && node.nodeType === 1 && node.matches(RENDERED);
+    if (begins) rendered = !!out.push("\ufff9");
     for (const n of assigned.length ? assigned : (rootOf.get(node) || node).childNodes) read(n);
+    if (begins) rendered = !out.push("\ufffb");
     if (line) out.push("\n");
   };
   const tops = within

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from ..captures.mojibake import ARABIC, misread_runs
 
-# Characters that smart typography replaces or inserts, and that nobody sees: places for breaks, and
-# controls of the direction of text (UAX 9).
+# Characters that smart typography replaces or inserts, and that nobody sees: places for breaks,
+# controls of the direction of text (UAX 9), and the marks of text.js around what is rendered.
 TYPOGRAPHY = dict.fromkeys(
     map(
         ord,
         "‘’‚“”„…–—«»•·\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
-        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+        "\ufff9\ufffb\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
     )
 )
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
@@ -94,17 +94,40 @@ def latin1(text: str) -> list[str]:
     ]
 
 
+# Formulas as models write them (TeX), and what a page writes in a form of its own (text.js).
+_FORMULA = re.compile(
+    r"\$\$.+?\$\$|\\\[.+?\\\]|\\\(.+?\\\)|\$(?=\S)[^$\n]*?(?<=\S)\$(?!\d)", re.DOTALL
+)
+_RENDERED = re.compile("\ufff9[^\ufffb]*\ufffb")
+
+
 def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     """Return where `shown` differs from `true_text`; [] if it has all of it.
 
     `shown` may have other text around it. `times` is how often it must contain the true text: twice
-    if the user's message is the same text.
+    if the user's message is the same text. Formulas and readings that the page has rendered are not
+    compared.
 
     >>> compare("naïve 漢字", "You: hi Bot: naïve 漢字 Send")
     []
     >>> compare("one 漢字 two three", "one 字 two three")
     [Difference(kind='dropped', sent='漢', shown='', before='one')]
+    >>> compare(r"Then $\\alpha^2$ is 4.", "Then \ufff9α2\ufffb is 4.")
+    []
     """
+    found = _compare(true_text, shown, times)
+    if found and _RENDERED.search(shown):
+        rest = _compare(_FORMULA.sub("", true_text), _RENDERED.sub("", shown), times)
+        return min(found, rest, key=_size)
+    return found
+
+
+def is_rendered(true_text: str, shown: str) -> bool:
+    """Return whether the page shows part of the text in a form of its own, as a formula."""
+    return bool(_RENDERED.search(shown) and _compare(true_text, shown, 1))
+
+
+def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     page = letters(shown)
     wanted = letters(true_text)
     if not wanted:

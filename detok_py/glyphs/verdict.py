@@ -30,7 +30,7 @@ from .causes import (
 )
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
-from .truth import Difference, compare, copies, latin1, letters
+from .truth import Difference, compare, copies, is_rendered, latin1, letters
 
 if TYPE_CHECKING:
     from .answered import Missing
@@ -414,6 +414,10 @@ def _late(seen: Seen, options: Options) -> Entries:
         one = answer.sent.text or ""
         # If text is missing on the page, the places of the rest are uncertain.
         if not letters(one) or compare(one, seen.text):
+            continue
+        if is_rendered(one, seen.text):
+            if options.max_late is not None:
+                yield entry("not-timed", target=[], text=f"{one[:60]} (with formulas)")
             continue
         for late in held(answer.sent.arrived, seen.tails, limit):
             yield entry(name, target=[], cause_hint=HELD_CAUSE, **late._asdict())

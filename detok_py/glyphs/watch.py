@@ -17,6 +17,7 @@ is watched by the methods that write, because a mutation record would keep a cop
 """
 
 import json
+import re
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -254,7 +255,11 @@ class GlyphWatch:
 
         Shadow roots and input values are included.
         """
-        return self._run(self._text(within))
+
+        def steps() -> Steps:
+            return re.sub("[\ufff9\ufffb]", "", (yield from self._text(within)))
+
+        return self._run(steps())
 
     def _text(self, within: str | None) -> Steps:
         """Return the text, and keep what is hidden in `_hidden`, by the reason why."""
