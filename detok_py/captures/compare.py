@@ -25,6 +25,29 @@ Difference = NamedTuple(
 BAD = "\ufffd"
 MOST_GONE = 1000
 MOST_COMPARED = 24
+LEAST_PIECES, LEAST_WHOLE = 2, 8  # chunks and bytes, before a text that repeats them is no chance
+
+
+def is_whole_again(chunks: list[Any], text: str) -> bool:
+    """Return whether a text is that of all chunks before it."""
+    data = text.encode()
+    own = [one.data for one in chunks if one.channel == CONTENT and one.data]
+    if len(data) < LEAST_WHOLE or len(own) < LEAST_PIECES or sum(map(len, own)) != len(data):
+        return False
+    return b"".join(own) == data
+
+
+def without_whole(chunks: list[Any], whole: str) -> tuple[list[Any], str]:
+    """Return chunks without one at the end that has the text of all others, which a server sent
+    whole again, and that text; or, without such a chunk, `whole`.
+    """
+    own = [n for n, one in enumerate(chunks) if one.channel == CONTENT and one.data]
+    at = own[-1] if own else 0
+    if not own or chunks[at].texts or chunks[at].broken:
+        return chunks, whole
+    text = chunks[at].data.decode()
+    same = is_whole_again(chunks[:at], text)
+    return (chunks[:at] + chunks[at + 1 :], text) if same else (chunks, whole)
 
 
 def differences(pieces: list[str], right: str) -> list[Difference]:

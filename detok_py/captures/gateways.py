@@ -18,7 +18,7 @@ WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
-ENDS = (b" ", b"\t", b":", b">", b"]", b"|")  # of labels
+ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
 
@@ -120,7 +120,9 @@ def _label_in(lines: list[bytes]) -> tuple[str, bool]:
     """
     first = next((line for line in lines if b"data:" in line), b"")
     at = first.find(b"data:")
-    is_quoted = first[at - 1 : at] == b'"' and first.rstrip()[-1:] == b'"' if at > 0 else False
+    is_quoted = (
+        first[at - 1 : at] == b'"' and _quoted_in(first[at - 1 :]) != b"" if at > 0 else False
+    )
     size = at - is_quoted
     is_label = at > 0 and b"{" not in first[:at] and first[:size].strip() != b""
     is_label = is_label and first[size - 1 : size] in ENDS
@@ -130,10 +132,23 @@ def _label_in(lines: list[bytes]) -> tuple[str, bool]:
 def _unquoted(quoted: bytes) -> bytes:
     """Return the text of a string of JSON; b"" for others."""
     try:
-        value = json.loads(quoted)
+        value = json.loads(_quoted_in(quoted))
     except ValueError:
         return b""
     return _text_in(value) if isinstance(value, str) else b""
+
+
+def _quoted_in(line: bytes) -> bytes:
+    """Return the string of JSON that a line begins with, alone or before other fields of logfmt;
+    b"" for others.
+
+    >>> _quoted_in(b'"a \\\\"b\\\\"" c=d')
+    b'"a \\\\"b\\\\""'
+    """
+    bare = line.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
+    end = bare.find(b'"', 1)
+    rest = line[end + 1 :].strip()
+    return line[: end + 1] if end > 0 and (not rest or b"=" in rest.split()[0]) else b""
 
 
 def _text(data: bytes) -> str:

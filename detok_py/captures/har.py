@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
+from .event_shapes import find
 from .hubs import of_messages
 from .log import LoggedEvent, Problem
 from .notes import note_of_size
@@ -33,6 +34,9 @@ MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
 LEAST_HEX = 8  # digits of a body that is read as hex
+ANSWERED = " answered HTTP "
+MESSAGE = "error.message|error|message|detail"
+AS_TEXT = "its binary messages were saved as text, which breaks them"
 BODY, MESSAGES = "the response body", "the messages"
 
 
@@ -70,11 +74,11 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
         except CaptureError as error:
             problems.append(Problem(0, str(error)))
     if found is None:
-        first = problems[0].reason if problems else ""
+        first = " ".join(_failures(entries) or [one.reason for one in problems[:1]])
         advice = "; open the developer tools before the stream starts, and save it again with its content"
         # An answer without text would be the same then.
         raise CaptureError(
-            f"this HAR file has no stream of an engine{'' if NO_TEXT in first else advice}. {first}".strip()
+            f"this HAR file has no stream of an engine{advice if _is_empty(first) else ''}. {first}".strip()
         )
     found.header["entries"] = streams
     creator = har["log"].get("creator")
@@ -125,6 +129,29 @@ def _on_size(entry: Any, by_chrome: bool) -> str:
     if type(size) is int and size > MOST_TIMES * count + LEAST_CUT:
         return f"The HAR counts {size} bytes of its body, and has {count} of them here."
     return note_of_size(size, text) if by_chrome else ""
+
+
+def _is_empty(why: str) -> bool:
+    """Return whether what is known of a HAR file is not why it has no stream."""
+    return not any(one in why for one in (NO_TEXT, ANSWERED, AS_TEXT))
+
+
+def _failures(entries: list[Any]) -> list[str]:
+    """Return a sentence on the first answer of a server that is an error."""
+    for number, entry in enumerate(entries, 1):
+        answer = entry.get("response") if isinstance(entry, dict) else None
+        status = answer.get("status") if isinstance(answer, dict) else None
+        if not isinstance(answer, dict) or type(status) is not int or status < 400:
+            continue
+        asked = entry.get("request")
+        if not isinstance(asked, dict) or asked.get("method") != "POST":
+            continue  # a picture, or the page's own
+        text = (answer.get("content") or {}).get("text")
+        value = _json_in(text.encode(), 1) if isinstance(text, str) else None
+        said = find(value, MESSAGE) if isinstance(value, dict) else []
+        words = f": “{said[0][:200]}”" if said and isinstance(said[0], str) else ""
+        return [f"Entry {number} ({_url(entry)}){ANSWERED}{status}{words}."]
+    return []
 
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:
@@ -234,6 +261,8 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         or text[:5] in ("data:", "event")
     ):
         return None
+    if "amazon.eventstream" in kind and content.get("encoding") != "base64":
+        raise CaptureError(f"{AS_TEXT}; a recorder must save them as base64")
     data = base64_bytes(text) if content.get("encoding") == "base64" else _plain(text)
     try:
         stream = read(data, file)
@@ -245,7 +274,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
     if not named and not ("event-stream" in kind or "ndjson" in kind or text[:1] not in "[{"):
         return None
     stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
-    return inside(stream, BODY)
+    return stream if stream.facts.lines == MESSAGES else inside(stream, BODY)
 
 
 def _of_messages(messages: Any, file: str) -> Any:

@@ -201,16 +201,29 @@ def _place_of(rows: list[list[Any]]) -> int:
 def _has_text(value: Any) -> bool:
     """Return whether a value is an event of known shape that has text."""
     value = _opened(value)
-    said = read_event(value) if isinstance(value, dict) else None
+    said = read_event(value, 0, "") if isinstance(value, dict) else None
     return bool(said and (said.text or said.reasoning or said.calls))
 
 
 def _opened(value: Any) -> Any:
-    """Return the object in a string of JSON; other values as they are."""
+    """Return the object in a string of JSON, or in Open WebUI's message; other values as they are.
+
+    >>> _opened({"chat_id": "a", "data": {"type": "chat:completion", "data": {"content": "b"}}})
+    {'content': 'b', 'type': 'chat:completion'}
+    """
     try:
-        return parse_json(value, 0) if isinstance(value, str) and value[:2] == '{"' else value
+        value = parse_json(value, 0) if isinstance(value, str) and value[:2] == '{"' else value
     except CaptureError:
         return value
+    inner = value.get("data") if isinstance(value, dict) and "chat_id" in value else None
+    kind = inner.get("type") if isinstance(inner, dict) else None
+    if not isinstance(kind, str) or not kind.startswith("chat:") or not isinstance(inner, dict):
+        return value
+    inner = inner.get("data")
+    if kind == "chat:completion" and isinstance(inner, dict) and "content" in inner:
+        inner = dict(inner)
+        inner["type"] = kind
+    return inner
 
 
 def _value_of(message: Any, texts: dict[str, int]) -> Any:

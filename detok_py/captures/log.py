@@ -19,6 +19,7 @@ from .joined import Ahead, is_whole, opens, without_meter
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
+from .named import FAILED, name_of, names_that_matter, value_named
 from .order import by_ids
 from .parse import is_utf8, parse_json
 from .printed import begins_printed, by_go
@@ -44,6 +45,7 @@ Problem = NamedTuple("Problem", [("line", int), ("reason", str)])
 # An event whose lines were joined: its first line, JOINED or WRAPPED, and how many more it has.
 Joined = NamedTuple("Joined", [("line", int), ("reason", str), ("more", int)])
 
+NOT_TEXT = (False, None, False, False)  # of an event: raw, stamp, plain, escaped
 MAX_PROBLEMS = 50
 CESU = "CESU-8"
 DAMAGED = "this event's"
@@ -63,6 +65,7 @@ ENCODED = (
 MOST_MIXED = 8  # answers
 BY_IDS = "as its id says, the event is misplaced: "
 AGAIN = BY_IDS + "twice"
+APART = (MIXED, BY_IDS)  # then each event is read by itself
 DONE = "[DONE], which ends OpenAI's streams: the last one's line"
 MARKED = "A byte order mark that does not begin the file stands in line"
 FIELDS = (b"event:", b"id:", b"retry:", b":")
@@ -95,7 +98,8 @@ def read_log(
     if folded is not None:
         folded.used = True
     lines = _lines_of(data, folded, problems)
-    together = together and not any(one.reason.startswith((MIXED, BY_IDS)) for one in problems)
+    named = names_that_matter(lines) if b"event:" in data else set()
+    together = together and not (named or any(one.reason.startswith(APART) for one in problems))
     begin = n = 0  # of the lines that are read one by one; of the next line
     run = out = 0  # the next run of lines that were taken out; how many lines there were
     while n < len(lines) or (run < len(runs) and runs[run][0] == n):
@@ -113,11 +117,11 @@ def read_log(
             continue
         line = lines[n]
         n += 1
-        same = shapes.same(line)
+        same = shapes.same(line) if n - 2 not in named else None
         if same is None:
             # Between two similar events, a line without data has no meaning.
             if begin == n - 1 and (not line or line.startswith((b"event:", b"id:"))):
-                begin += 1
+                begin += n - 1 not in named
             continue
         if begin < n - 1:
             logged |= _read_lines(lines[begin : n - 1], begin + out, stamps, events, problems)
@@ -317,10 +321,15 @@ def _read_lines(
     problems += [type(one)(one.line + before, *one[1:]) for one in wrong]
     reader = EventReader()
     body = b"\n".join([line for line, _, _, _ in found]) + b"\n"
+    named = b"event:" in body
     for event in reader.feed(body) + reader.flush():
         _, first, last, prefix = found[event.line - 1]
+        name = name_of(lines, first - 1) if named else ""
         try:
             value = parse_json(event.data, first + before, halves=True)
+            value = value_named(name, value) if named else value
+            if value is None and event.data.strip() != "null":
+                continue
             logged = logged or prefix != b""
             if prefix and is_request(value):
                 continue
@@ -328,6 +337,9 @@ def _read_lines(
                 value = parse_json(value, first + before)
                 twice = twice or first + before
         except CaptureError:
+            if name in FAILED and event.data[:1] not in "{[":
+                events.append(LoggedEvent({"error": event.data.strip()}, first + before, *NOT_TEXT))
+                continue
             inside = event.data[-1:] == "\ufffd" and last in broken
             problems.append(Problem(first + before, _why_not(event.data, inside)))
             continue

@@ -169,6 +169,22 @@ def _on_filter(events: list[Any]) -> str:
     return ""
 
 
+def _on_replaced(events: list[Any]) -> str:
+    """Return a sentence on the text by which a server has replaced the answer (Dify, Poe); "" if it
+    did not.
+    """
+    for event in events[::-1]:
+        value = value_of(event)
+        said = find(value, "replaced|[event=message_replace].answer")
+        if said and isinstance(said[0], str):
+            text = said[0].replace("\n", "\\n")
+            return (
+                f"In line {event.line} the server replaced the answer by “{quoted(text)}”: the "
+                "text here is what it had sent."
+            )
+    return ""
+
+
 def _on_stop(events: list[Any]) -> str:
     """Return a sentence on the stop string that ended an answer; "" if no server names it."""
     for event in events[-LAST_EVENTS:]:
@@ -281,6 +297,7 @@ def notes_on(
     if done and not lines["other"]:
         said.append(_on_done(events, server))
     said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []
+    said.append(_on_replaced(events))
     limited = [one.line for one in problems if has_left_out(one)]
     said += [f"The log says in line {limited[0]} that it left out lines."] if limited else []
     reasons = (LENGTH, MIXED, CHARSET, PAGER)

@@ -12,7 +12,7 @@ from .alike import Same, Texts, created_in
 from .compare import contents
 from .event_shapes import find
 from .parse import parse_json
-from .times import KEYS, since_first, stamp_of, steps_of
+from .times import DAY, KEYS, since_first, stamp_of, steps_of
 
 OF_SESSION = ("session.", "conversation.", "input_audio_buffer.", "rate_limits.")
 LEAST_SAME = 4  # bytes that two beginnings of an answer have in common, or two pieces
@@ -22,6 +22,7 @@ COUNTS = "tokens_predicted|usage.completion_tokens"
 LEAST_PADDING = 6
 LEAST_PAIRS = 3
 MOST_QUOTED = 300
+SET_BACK = 0.01  # seconds
 MOST_DIGITS = 10  # of an id that counts; others are times
 MOST_MISSING = 1000  # numbers that are looked for behind a gap
 
@@ -71,13 +72,30 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
         times = since_first(stamps)
         if times is not None:
             steps = steps_of(stamps)
+            said: dict[str, Any] = {"times": clock}
+            back = _back(stamps, events)
+            said.update({"back": back} if back else {})
             if not steps:
-                return times, {"times": clock}
-            found = found or (times, {"times": clock, "steps": steps})
+                return times, said
+            said["steps"] = steps
+            found = found or (times, said)
     if found:
         return found[0], found[1]
     coarse = coarse or float(_created_advances(events))
     return None, {"steps": coarse} if coarse else {}
+
+
+def _back(stamps: list[Any], events: list[Any]) -> int:
+    """Return the line of the first event whose clock has been set back; 0 if the last time is the
+    latest one, or if clocks have passed midnight.
+    """
+    latest = max(stamps)
+    if stamps[-1] > latest - SET_BACK or latest - min(stamps) > DAY / 2:
+        return 0
+    for n in range(1, len(stamps)):
+        if stamps[n] < stamps[n - 1] - SET_BACK:
+            return int(events[n].line)
+    return 0
 
 
 def _begin_of_answer(events: list[Any]) -> int:

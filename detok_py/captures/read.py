@@ -24,6 +24,7 @@ from .log import (
     DAMAGED,
     INSIDE,
     NO_EVENT,
+    NOT_TEXT,
     LoggedEvent,
     Problem,
     read_log,
@@ -99,7 +100,8 @@ def read(
         return _of_body(*answer, "HTTP response", file, path)
     frames = read_frames(data) if data else None
     if frames:
-        return inside(of_events(*frames, "Amazon event stream", file, path), MESSAGES)
+        found = _of_bedrock(of_events(*frames, "Amazon event stream", file, path))
+        return inside(found, MESSAGES)
     kind = kind_of(data)
     if kind:
         raise CaptureError(f"no token stream was found in this: it is {kind}.")
@@ -308,11 +310,23 @@ def _of_lines(
                 raise
             raise why from None
     found = of_events(events, [], "server-sent events", file)
-    if any(line.rstrip() == b"event: done" for line in lines):
-        found = with_end(found, "done")
+    if found.end is None and any(line.rstrip() == b"event: done" for line in lines):
+        found = with_end(found, _reason_of_done(lines))
     if any(line.rstrip() == b"event: output" for line in lines):
         found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
     return found
+
+
+def _reason_of_done(lines: list[bytes]) -> str:
+    """Return why an answer of Replicate ended: `{"reason": "canceled"}`, or without a word, "done".
+
+    >>> _reason_of_done([b"event: done", b'data: {"reason": "canceled"}']), _reason_of_done([b""])
+    ('canceled', 'done')
+    """
+    for line in lines:
+        if line.startswith(b'data: {"reason":'):
+            return "".join([chr(c) for c in line.split(b'"')[3][:40]])
+    return "done"
 
 
 def _with_text_of_windows(found: Any, data: bytes, file: str, path: str) -> Any:
@@ -341,6 +355,19 @@ def _named(found: Any, log: bytes) -> Any:
     return found
 
 
+def _of_bedrock(found: Any) -> Any:
+    """Return a stream with Amazon's name before that of the API that its model speaks."""
+    name = found.header["engine"]["name"]
+    if not name.startswith("Amazon"):
+        name = (
+            f"Amazon Bedrock, {name.replace(', ', ' ', 1)}"
+            if name != "unknown server"
+            else "Amazon Bedrock"
+        )
+        found.header["source"]["server"] = found.header["engine"]["name"] = name
+    return found
+
+
 def _pieces(lines: list[bytes]) -> list[Any]:
     """Return the events whose data is the text itself, not JSON, as Replicate and many servers of
     one's own send it; [] if the events are objects.
@@ -357,12 +384,21 @@ def _pieces(lines: list[bytes]) -> list[Any]:
         begin, first = n + 1, begin + 1
         if said and said[0].data[:1] == "{" and name not in NAMES_OF_ENDS:
             return []
-        if said and name not in NAMES_OF_ENDS:
+        if said and name == b"error":
+            out.append(LoggedEvent({"error": _value_of_error(said[0].data)}, first, *NOT_TEXT))
+        elif said and name not in NAMES_OF_ENDS:
             text = said[0].data
             plain = max(text) > "\x7f"
             out.append(LoggedEvent(text, first, raw, None, plain, False))
         name = b""
     return out
+
+
+def _value_of_error(text: str) -> Any:
+    try:
+        return parse_json(text, 1)
+    except CaptureError:
+        return text
 
 
 def _as_utf8(data: bytes) -> bytes:

@@ -11,8 +11,10 @@ from .lost import NULS, WIDTH
 from .rules import LESS
 from .servers import LEFT_OUT
 
+FAILED = "The server failed."  # of an error without words (event_shapes.json)
 MOST_LINES = 3  # that a sentence names
 # Of events that break off: one of them may have had the end.
+MESSAGES = "the messages"  # that Amazon's event streams and sockets have in place of lines
 OFF = " off or cannot be read"
 NO_END = (
     "{} has no end here: the server did not say that it is over, an event that breaks off did, or "
@@ -31,6 +33,7 @@ ORDINARY = (
     "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_use", "tool_calls", "complete",
     "function_call", "completed", "done", "finished", "end", "finish", "stop_string", "success",
     "finish_reason_stop", "word", "load", "unload", "normal", "tool-calls", "pause_turn", "ended",
+    "finished_successfully", "message_end",
 )  # fmt: skip
 # Parts of the words with which servers say that a filter ended an answer.
 FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal", "guardrail")
@@ -72,7 +75,8 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
         line = f" in line {facts.error}" if facts.error else ""
-        first.insert(0, f"The server ended it with an error{line}: “{message[:200]}”.")
+        why = "" if message == FAILED else f": “{message[:200]}”"
+        first.insert(0, f"The server ended it with an error{line}{why}.")
     elif facts.no_end:
         answer = "The last answer" if facts.others else "It"
         said_so = OFF in facts.missing and not facts.missing.startswith(TOLD)
@@ -87,7 +91,9 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         if len(facts.others) > 1:
             last = f"Other answers begin in lines {lines}; their texts are behind the first one's."
     whole, notes = [" ".join([one for one in first + [text, last] if one]) for text in (said, "")]
-    if facts.lines and any(mark in notes for mark in (" line ", " lines ", "(line ")):
+    if facts.lines == MESSAGES:
+        whole, notes = [text.replace(" in line ", " in message ") for text in (whole, notes)]
+    elif facts.lines and any(mark in notes for mark in (" line ", " lines ", "(line ")):
         where = f" Line numbers are those of {facts.lines}."
         whole, notes = whole + where, notes + where
     return whole, notes

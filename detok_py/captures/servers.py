@@ -10,8 +10,10 @@ finds out which server sends them.
 
 from typing import Any, NamedTuple
 
+from ..errors import CaptureError
 from .alike import MARKER
-from .event_shapes import Calls, find, read_event
+from .event_shapes import Calls, find, read_event, without_last
+from .parse import parse_json
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
 # tokens: (id or None, bytes or None) each, [] if the event has none
@@ -138,6 +140,8 @@ class Server:
         calls = "".join([self._calls.feed(call) for call in said.calls])
         # Without pieces, the answer was not streamed.
         text = said.text if said.text or self._pieces else said.all
+        if text[-1:] == "\0":
+            text = without_last(text, "\0")  # with which chat-ui fills its events
         texts = ((REASONING, said.reasoning), (CONTENT, text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]
         tokens = said.tokens
@@ -271,11 +275,28 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
 
 
 def _logged_in(event: Any) -> Any:
-    """Return the event that a line of a log in JSON has beside its level; None for others."""
-    if not isinstance(event, dict) or not any(key in event for key in ("level", "severity")):
+    """Return the event that a line of a log in JSON has beside its level, or as a string of JSON;
+    None for others. Claude Code wraps events of Anthropic's API in its own.
+    """
+    if not isinstance(event, dict):
         return None
-    values = [event[key] for key in OF_LINES if isinstance(event.get(key), dict)]
-    return next((value for value in values if read_event(value) is not None), None)
+    is_log = "level" in event or "severity" in event or event.get("type") == "stream_event"
+    for key in OF_LINES:
+        value = event.get(key)
+        if isinstance(value, str) and value[:2] == '{"':
+            value = _value_in(value)
+        elif not is_log:
+            continue
+        if isinstance(value, dict) and read_event(value) is not None:
+            return value
+    return None
+
+
+def _value_in(text: str) -> Any:
+    try:
+        return parse_json(text, 1, halves=True)
+    except CaptureError:
+        return None
 
 
 def _variant_of(api: str, event: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from .alike import Same, Texts
 from .capture import EVENT, TEXT
+from .compare import is_whole_again, without_whole
 from .event_shapes import find, read_event
 from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import (
@@ -27,6 +28,7 @@ from .log import (
 )
 from .logged import without_sums
 from .lost import WIDTH
+from .named import without_patches
 from .notes import (
     CHARSET,
     LENGTH,
@@ -143,13 +145,14 @@ def of_events(
     """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
     has text, ids or bytes.
     """
-    server, events = Server(path), without_sums(events)
+    server, events = Server(path), without_patches(without_sums(events))
     times, clocked = times_of(events)
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
     lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
+    chunks, server.all = without_whole(chunks, server.all)
     others = lines["other"]
     done = any(one.reason == DONE and one.line >= max(others + [0]) for one in problems)
     lacks = missing(problems)
@@ -281,6 +284,9 @@ def _chunks_of_events(
                 continue
             for part in parts or []:
                 half = halves.setdefault(part.channel, Halves())
+                if ended and part.channel == CONTENT and is_whole_again(chunks, part.text):
+                    server.all = part.text
+                    continue
                 if half.held and part.text and not half.goes_on(part.text):
                     _end_half(half, chunks, opened[part.channel])
                 cut = half.held

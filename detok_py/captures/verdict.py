@@ -45,6 +45,11 @@ Place = NamedTuple(
 )
 
 MOST_PLACES = 200
+# Programs between an engine and a page.
+OF_PROGRAMS = (
+    "unknown server", "AI SDK, UI messages", "AI SDK 4, data stream", "LangChain, events", "LangServe, stream_log",
+    "LangGraph, messages", "AG-UI", "A2A", "Dify", "Coze", "Open WebUI", "Hugging Face chat-ui",
+)  # fmt: skip
 # What � in text mean that was not read as something else.
 OF_LOST = ("maybe", "beside", "borders", "inside", "seam", "seam-of-messages")
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
@@ -171,7 +176,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     """
     source = found.header.get("source") or {}
     # What a client received and printed may have passed a gateway.
-    messages = source.get("server") == "unknown server" or source.get("format") == PRINTED
+    messages = source.get("server") in OF_PROGRAMS or source.get("format") == PRINTED
     if not any(chunk.broken for chunk in found.chunks):
         return
     told = [(n, row) for n, row in numbered(rows) if row[6] is not None]

@@ -16,7 +16,9 @@ KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWat
 TIMES = ("time", "ts", "timestamp")
 # Of YAML between double quotes; other letters are codes.
 ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
-STARTS = (b"data: ", b"data:{", b"event: ")
+STARTS = (b"data: ", b"data:{", b"event: ", b'{\\"')
+EVENT_KEYS = ("data", "payload", "chunk", "body", "event")  # of a program that logs events
+EVENT_STARTS = ("data:", "event:", '{"')
 
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
@@ -86,7 +88,12 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
         return None
     if not isinstance(value, dict):
         return None
-    said = next((value[key] for key in KEYS if key in value), None)
+    said: Any = None
+    for key in EVENT_KEYS + KEYS:
+        if isinstance(value.get(key), str) and value[key].startswith(EVENT_STARTS):
+            said = value[key]
+    if said is None:
+        said = next((value[key] for key in KEYS if key in value), None)
     if isinstance(said, list):  # journald writes bytes that are not UTF-8 as numbers
         said = bytes([n & 255 for n in said if type(n) is int])
     elif isinstance(said, str):

@@ -78,7 +78,10 @@ def test_chunks_have_the_events_of_the_model():
     )
     found = read(data)
     assert text_of(found) == "".join(WORDS)
-    assert (found.header["source"]["server"], found.facts.no_end) == ("Anthropic, messages", True)
+    assert (found.header["source"]["server"], found.facts.no_end) == (
+        "Amazon Bedrock, Anthropic messages",
+        True,
+    )
     printed = "\n".join(repr({"chunk": {"bytes": json.dumps(event).encode()}}) for event in events)
     assert text_of(read(printed.encode())) == "".join(WORDS)
 

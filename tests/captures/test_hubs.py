@@ -45,6 +45,10 @@ def socket(messages):
     return json.dumps({"log": {"version": "1.2", "entries": [entry]}})
 
 
+def of_webui(kind, data):
+    return {"chat_id": "a", "message_id": "b", "data": {"type": kind, "data": data}}
+
+
 COMPLETED = {"type": 3, "invocationId": "0"}
 CHUNKS = [
     {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
@@ -57,6 +61,9 @@ HUBS: dict[str, tuple[list[str], Any]] = {
     "SignalR, calls": (calls(["né "], ["🚆"], last=COMPLETED), "completed"),
     "SignalR, two arguments": (calls(["id", "né "], ["id", "🚆"]), None),
     "SignalR, chunks": (items(*CHUNKS, last=COMPLETED), "stop"),
+    "Open WebUI, all so far": (packets(*[["events", of_webui("chat:completion", {"content": text})] for text in ("né ", "né 🚆")]), None),
+    "Open WebUI, chunks and the whole text": (packets(*[["events", of_webui("chat:completion", one)] for one in (*CHUNKS, {"done": True, "content": "né 🚆"})]), "stop"),
+    "Open WebUI, pieces": (packets(*[["events", of_webui("chat:message:delta", {"content": text})] for text in ("né ", "🚆")]), None),
     "SignalR, chunks in strings": (calls(*[[compact(one)] for one in CHUNKS]), "stop"),
     "SignalR, an error": (items("né ", "🚆", last={"type": 7, "error": "gone"}), "gone"),
     "SignalR, a failed call": (items("né ", "🚆", last={**COMPLETED, "error": "no"}), "no"),
@@ -89,7 +96,8 @@ def test_messages_of_hubs_are_read(name):
     assert content(found) == "né 🚆"
     assert (found.end or {}).get("reason", (found.end or {}).get("message")) == ends
     of = "HAR, " if name in IN_HAR else ""
-    assert found.header["source"]["format"] == f"{of}{name.partition(',')[0]} messages"
+    by = name.partition(",")[0].replace("Open WebUI", "socket.io")
+    assert found.header["source"]["format"] == f"{of}{by} messages"
     assert found.problems == []
     timed = "copied" not in name and "error" not in name
     assert not timed or (found.seconds or 0) > 0

@@ -118,6 +118,9 @@ function timeOf(recording, { header }) {
   const seconds = recording.secondsOf(recording.timeOf(recording.length - 1), 2);
   const coarse = recording.steps ? ` (${recording.clock})` : "";
   if (!clock) return ` in ${seconds} s`;
+  const back = header.source?.back;
+  if (back)
+    return `; the times of its ${clock} go back in line ${back}, so what they span is not known`;
   // The first and the last event may be others than those with text.
   return `; ${seconds} s from its first event to its last, by the times of its ${clock}${coarse}`;
 }

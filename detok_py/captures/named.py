@@ -1,0 +1,125 @@
+"""What the name of a server-sent event (its line `event:`) says of its data, and the patches in
+which ChatGPT's own page gets its answers.
+
+In: the lines of events; the values of events. Out: the values to read in their place. Held: the
+path and the operation of the last patch, which the next one may leave out.
+"""
+
+from typing import Any
+
+from .alike import Same, Texts
+
+# A string alone is text in events without a name, and in those of such a name: not in
+# `event: connected`.
+TEXTS = ("", "data", "message", "text", "token", "chunk", "delta", "content", "answer", "output")
+FAILED = ("error", "exception", "failed")
+ENDS = ("done", "end", "complete", "completed", "finish", "finished", "stop")
+REPLACES = "replace"
+SIGNS = (b"error", b"exception", b"failed", REPLACES.encode())
+PATCH = "chatgpt.patch"
+OF_TEXT, OF_THOUGHTS = "/message/content/parts/", "/message/content/thoughts/"
+STATUS = "/message/status"
+MOST_BEFORE = 99  # events before the first patch
+MOST_LOOKED_AT = 4  # lines before and after the data of an event
+
+
+def name_of(lines: list[Any], n: int) -> str:
+    """Return the name of the event that begins in the line `n`, from 0; "" if it has none.
+
+    >>> lines = [b"event: a", b"", b"event: error", b"data: {}"]
+    >>> name_of(lines, 2), name_of(lines, 3), name_of(lines[2:][::-1], 0), name_of([b"data: {}"], 0)
+    ('error', 'error', 'error', '')
+    """
+    for some in (lines[max(0, n - MOST_LOOKED_AT) : n][::-1], lines[n : n + MOST_LOOKED_AT]):
+        for line in some:
+            if line.startswith(b"event:"):
+                return "".join([chr(c) for c in line[6:].strip()])
+            if not line.strip():
+                break
+    return ""
+
+
+def names_that_matter(lines: list[bytes]) -> set[int]:
+    """Return which lines, from 0, name an event whose data is read in another way for its name.
+
+    >>> sorted(names_that_matter([b"event: a", b"data: []", b"event: error", b"data: []"]))
+    [2]
+    """
+    out = set()
+    for n, line in enumerate(lines):
+        if line[:6] == b"event:":
+            data = b"".join(lines[n + 1 : n + 2])[5:].strip()
+            if any(sign in line for sign in SIGNS) or data[:1] == b'"' or data == b"{}":
+                out.add(n)
+    return out
+
+
+def value_named(name: str, value: Any) -> Any:
+    """Return the value to read for an event of such a name; None if it is no text of the answer.
+
+    >>> value_named("error", "Out of memory"), value_named("connected", "ok")
+    ({'error': 'Out of memory'}, None)
+    >>> value_named("message", "a"), value_named("replace_response", {"text": "b"})
+    ('a', {'replaced': 'b'})
+    >>> value_named("done", {})
+    {'done': True}
+    """
+    words = name.lower().replace("-", "_").split("_")
+    if any(word in FAILED for word in words):
+        known = isinstance(value, dict) and (
+            "error" in value or "type" in value or "detail" in value
+        )
+        return value if known or not value else {"error": value}
+    if REPLACES in words and isinstance(value, dict) and "event" not in value:
+        text = value.get("text", value.get("content"))
+        return {"replaced": text}
+    if words[-1] in ENDS and value == {}:
+        return {"done": True}
+    return None if isinstance(value, str) and words[-1] not in TEXTS else value
+
+
+def without_patches(events: list[Any]) -> list[Any]:
+    """Return events with ChatGPT's text in the place of its patches; others as they are.
+
+    >>> from .log import LoggedEvent
+    >>> parts = [{"p": "/message/content/parts/0", "o": "append", "v": "a"}, {"v": "b"}]
+    >>> given = [LoggedEvent(part, 1, False, None, False, False) for part in parts]
+    >>> [event.value["text"] for event in without_patches(given)]
+    ['a', 'b']
+    """
+    first = [event.value for event in events[:MOST_BEFORE]]
+    if not any(_is_patch(value) and "p" in value and "o" in value for value in first):
+        return events
+    last = ["", ""]
+    out = []
+    for event in events:
+        texts = event.value if isinstance(event.value, Texts) else None
+        for n, value in enumerate(texts.each() if texts else [event.value]):
+            value = value.whole() if isinstance(value, Same) else value
+            value = _patched(value, last) if _is_patch(value) else value
+            line = event.line + (n * texts.step if texts else 0)
+            out.append(type(event)(value, line, *event[2:]))
+    return out
+
+
+def _is_patch(value: Any) -> bool:
+    return isinstance(value, dict) and "v" in value and not set(value) - {"p", "o", "v", "c"}
+
+
+def _patched(patch: Any, last: list[Any]) -> Any:
+    """Return what a patch adds; `last` is the path and the operation of the one before it."""
+    last[:] = [patch.get("p", last[0]), patch.get("o", last[1])]
+    said = {"type": PATCH, "text": "", "reasoning": "", "finish": ""}
+    parts = [[last[0], patch["v"]]]
+    if last[1] == "patch" and isinstance(patch["v"], list):
+        parts = [[one.get("p"), one["v"]] for one in patch["v"] if _is_patch(one)]
+    for path, text in parts:
+        if not isinstance(path, str) or not isinstance(text, str):
+            continue
+        if path.startswith(OF_TEXT):
+            said["text"] += text
+        elif path.startswith(OF_THOUGHTS):
+            said["reasoning"] += text
+        elif path == STATUS and text != "in_progress":
+            said["finish"] = text
+    return said

@@ -1,0 +1,197 @@
+"""What the names of events say: errors, replacements and ends; ChatGPT's patches; a text that comes
+again whole; times that go back.
+"""
+
+import json
+
+import pytest
+
+from detok_py.captures.page import capture_rows
+from detok_py.captures.read import read
+from detok_py.errors import CaptureError
+
+
+def text_of(found, channel="content"):
+    return b"".join([one.data for one in found.chunks if one.channel == channel]).decode()
+
+
+WORDS = ("Grüße", " aus", " Köln", " am", " Rhein")
+
+
+def compact(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def chunk(text, finish=None):
+    return compact({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]})
+
+
+def stream(*events):
+    """Server-sent events of (name, data); without a name, ("", data)."""
+    return "".join(
+        (f"event: {name}\n" if name else "") + f"data: {data}\n\n" for name, data in events
+    )
+
+
+def judged(text, name="a.sse"):
+    return json.loads(capture_rows(text.encode().hex(), name))
+
+
+CHUNKS = [("", chunk(word)) for word in WORDS]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("error", '{"message":"upstream timeout","code":"504"}', "upstream timeout"),
+        ("error", '{"status_code":500,"message":"Internal Server Error"}', "Internal Server Error"),
+        ("error", "CUDA out of memory", "CUDA out of memory"),
+        ("error", '"No such model"', "No such model"),
+        ("stream-error", '{"detail":"Too many"}', "Too many"),
+    ],
+)
+def test_the_data_of_an_event_named_error_is_the_servers_error(name, data, said):
+    found = read(stream(*CHUNKS, (name, data)).encode())
+    assert (text_of(found), found.end) == ("".join(WORDS), {"type": "error", "message": said})
+
+
+def test_an_error_between_events_that_are_alike_is_found():
+    words = [("", compact({"text": word})) for word in WORDS]
+    found = read(stream(*words, ("error", compact({"text": "no memory"})), *words[:1]).encode())
+    assert (text_of(found), found.facts.error) == ("".join(WORDS) + WORDS[0], 12)
+
+
+def test_an_event_named_done_is_an_end_and_strings_of_other_names_are_no_text():
+    strings = [("connected", '"ok"'), *[("", f'"{word}"') for word in WORDS], ("end", '"bye"')]
+    assert text_of(read(stream(*strings).encode())) == "".join(WORDS)
+    found = read(stream(*CHUNKS, ("done", "{}")).encode())
+    assert not found.facts.no_end and read(stream(*CHUNKS).encode()).facts.no_end
+
+
+@pytest.mark.parametrize(
+    ("events", "end"),
+    [
+        (
+            [("error", '{"detail": "Out of memory"}'), ("done", '{"reason": "error"}')],
+            "Out of memory",
+        ),
+        ([("done", '{"reason": "canceled"}')], "canceled"),
+        ([("done", "{}")], "done"),
+    ],
+)
+def test_how_an_answer_of_replicate_ended_is_its_servers_word(events, end):
+    words = [("output", word.replace(" ", "  ", 1)) for word in WORDS]
+    found = read(stream(*words, *events).encode())
+    assert found.header["engine"]["name"] == "Replicate"
+    assert found.end["message" if end == "Out of memory" else "reason"] == end
+
+
+@pytest.mark.parametrize("name", ["replace_response", ""])
+def test_a_text_that_replaces_the_answer_is_told_and_not_added(name):
+    words = [("text", compact({"text": word})) for word in WORDS]
+    poe = ("replace_response", '{"text":"Withdrawn."}')
+    dify = ("", '{"event":"message_replace","answer":"Withdrawn.","task_id":"t"}')
+    out = judged(stream(*words, poe if name else dify))
+    assert "".join(row[1] for row in out["deltas"]) in ("".join(WORDS), "")
+    assert "the server replaced the answer by “Withdrawn.”" in out["verdict"]
+
+
+def patched(*patches):
+    return stream(("delta_encoding", '"v1"'), *[("delta", compact(one)) for one in patches])
+
+
+def test_the_patches_of_chatgpts_page_are_its_text():
+    message = {"message": {"author": {"role": "assistant"}, "content": {"parts": [""]}}}
+    path = "/message/content/parts/0"
+    done = [
+        {"p": path, "o": "append", "v": WORDS[4]},
+        {"p": "/message/status", "o": "replace", "v": "finished_successfully"},
+    ]
+    found = read(
+        patched(
+            {"p": "", "o": "add", "v": message, "c": 0},
+            {"p": "/message/content/thoughts/0/content", "o": "append", "v": "hm"},
+            {"p": path, "o": "append", "v": WORDS[0]},
+            *[{"v": word} for word in WORDS[1:4]],
+            {"p": "", "o": "patch", "v": done},
+        ).encode()
+    )
+    assert (text_of(found), text_of(found, "reasoning")) == ("".join(WORDS), "hm")
+    assert (found.header["engine"]["name"], found.end["reason"]) == (
+        "ChatGPT",
+        "finished_successfully",
+    )
+
+
+def test_a_text_that_comes_again_whole_is_not_added():
+    whole = compact(
+        {"choices": [{"message": {"content": "".join(WORDS)}, "finish_reason": "stop"}]}
+    )
+    out = judged(stream(*CHUNKS, ("", whole)))
+    assert out["verdict"] == (
+        "Nothing in it is broken: the pieces are the text that the server sent whole at the end."
+    )
+    twice = judged(stream(("", chunk("haha")), ("", chunk("haha"))))
+    assert twice["count"] == 2
+
+
+def test_times_that_go_back_have_no_span():
+    times = ("10.5", "10.7", "08.9", "09.1")
+    lines = [
+        compact(
+            {"model": "m", "created_at": f"2026-11-26T12:00:{at}Z", "response": word, "done": False}
+        )
+        for at, word in zip(times, WORDS, strict=False)
+    ]
+    assert judged("\n".join(lines))["header"]["source"]["back"] == 3
+    assert "back" not in judged("\n".join(lines[:2]))["header"]["source"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'time=2026-11-26T12:00:0%dZ level=DEBUG msg=event data="%s"',
+        'time="2026-11-26T12:00:0%d+01:00" level=debug msg="%s" component=relay',
+        '2026-11-26T12:00:0%d INFO [proxy] forward len=512 body="%s"',
+    ],
+)
+def test_events_in_the_quoted_field_of_a_log_are_read(line):
+    bodies = [f"data: {chunk(word)}\n\n" for word in WORDS]
+    text = "\n".join(
+        line % (n, json.dumps(one, ensure_ascii=False)[1:-1]) for n, one in enumerate(bodies)
+    )
+    found = read(text.encode())
+    assert (text_of(found), found.seconds) == ("".join(WORDS), 4.0)
+
+
+@pytest.mark.parametrize("key", ["data", "payload", "chunk"])
+def test_events_in_a_string_beside_the_message_of_a_log_are_read(key):
+    lines = [
+        compact(
+            {
+                "time": f"2026-11-26T12:00:0{n}Z",
+                "level": "DEBUG",
+                "msg": "sse event",
+                key: chunk(word),
+            }
+        )
+        for n, word in enumerate(WORDS)
+    ]
+    found = read("\n".join(lines).encode())
+    assert (text_of(found), found.seconds) == ("".join(WORDS), 4.0)
+
+
+def har(status, text, kind="application/json"):
+    answer = {"status": status, "content": {"mimeType": kind, "text": text}}
+    request = {"method": "POST", "url": "http://127.0.0.1:8000/v1/chat/completions"}
+    return json.dumps(
+        {"log": {"version": "1.2", "entries": [{"request": request, "response": answer}]}}
+    )
+
+
+def test_a_har_whose_server_has_answered_with_an_error_says_so():
+    with pytest.raises(CaptureError) as refused:
+        read(har(429, '{"error":{"message":"Rate limit reached"}}').encode())
+    assert str(refused.value).endswith("answered HTTP 429: “Rate limit reached”.")
+    with pytest.raises(CaptureError, match="saved as text, which breaks them"):
+        read(har(200, "\0\0\1\ufffd", "application/vnd.amazon.eventstream").encode())
