@@ -10,7 +10,7 @@ extra `test` (Playwright, h11, websockets). The parts:
   `traffic` reads the text that was sent, and `reads` knows which cuts the page saw
 - `truth` compares what was sent with what is shown, `added` finds what a page adds to it, `held`
   text that was shown late, and `markup` markup that was shown
-- `verdict` judges, `causes` says why, and `report` writes the verdict
+- `verdict` judges by `rules`, `causes` says why, and `report` writes the verdict
 - `drive` types and waits as `detok check` does, and `options` reads the command line and its files
 - `terminal` runs a program in a terminal, and `terminal_screen` watches its screen
 

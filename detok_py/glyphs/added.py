@@ -6,14 +6,18 @@ it. Words between two lines of an answer, such as a button, belong to the page.
 """
 
 import re
+from collections import Counter
 
 from .truth import insertions, letters, unmarked
 
-# What a script shows if it joins a value that is no text to one, or takes an event for text.
+# What no page shows on purpose.
+_STRAY = re.compile(r"\[object \w+\]|\b(?:undefined|NaN)\b")
+# What a script shows if it joins a value that is no text to one, takes an event for text, or
+# escapes text twice.
 _WORD = r"(?:undefined|null|NaN)+"
 _EVENT = (
     r"\[object \w+\]|(?:data: ?)?\[DONE\]|data: ?\{\".*"
-    r"|\{\".*\"(?:choices|delta|candidates|finish_reason|done_reason)\":.*\}"
+    r"|&(?:amp|lt|gt|quot|nbsp|#0?39|#x27);|\{\".*\"(?:choices|delta|candidates|finish_reason|done_reason)\":.*\}"
 )
 _VALUE = re.compile(rf"{_WORD}|(?P<event>{_EVENT})(?:\s*(?:{_EVENT}))*")
 NEAR = 8  # how many letters beside a value identify the answer
@@ -36,6 +40,22 @@ def values(true_text: str, shown: str) -> list[str]:
         for match in _VALUE.finditer(shown)
         if any(len(whole) >= 4 and _is_added(match, whole) for whole in wholes)
     ]
+
+
+def strays(known: str, shown: str) -> list[str]:
+    """Return each value of a program that the page shows more often than the texts that are known:
+    what was sent and typed, and what the page had before.
+
+    >>> strays("Is undefined an object?", "You: Is undefined an object?\\nSource: [object Object]")
+    ['Source: [object Object]']
+    """
+    left = Counter(_STRAY.findall(known))
+    out = []
+    for match in _STRAY.finditer(shown):
+        left[match.group()] -= 1
+        if left[match.group()] < 0:
+            out.append(shown[max(0, match.start() - 20) : match.end()].rpartition("\n")[2])
+    return out
 
 
 def _is_added(match: re.Match[str], whole: str) -> bool:

@@ -15,7 +15,7 @@ CAUSES = {
         "The engine sent it broken: it decodes each token by itself. Mend the engine, or read its token ids or bytes and decode those."
     ),
     "half-stayed": (
-        "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit between two messages, or \\uXXXX escapes were decoded one by one. "
+        "Half a UTF-16 pair stayed: the text was cut by UTF-16 unit (slice, substring, between two messages), or \\uXXXX escapes were decoded one by one. "
         "Join the halves before they are shown or stored."
     ),
     "half-painted": (
@@ -71,7 +71,7 @@ HELD_CAUSE = (
 )
 MARKUP_CAUSE = (
     "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
-    "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup."
+    "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup (--ignore)."
 )
 MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
 TAKEN_BACK_CAUSE = "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
@@ -85,17 +85,18 @@ DROPPED = {
         "It was in the document, and was taken out again. Perhaps: a list that keeps only the lines in view (a reader can scroll back; "
         "then ignore the rule dropped-text), or an answer that was replaced or cleared."
     ),
-    "absent": f"It was not found in the document at the end. Perhaps: {THROWN_AWAY}, {LATER}",
+    "old": "It stands where it stood before the page was asked; nothing of this answer was shown. Perhaps it goes to an element that is not on the page.",
+    "absent": f"At the end it does not stand in its place. Perhaps: {THROWN_AWAY}, {LATER}",
 }  # fmt: skip
 TEXT_CAUSES = {
     "dropped-text": f"No reader can see it at the end. Perhaps: {THROWN_AWAY}, it is hidden, {LATER}",
     "duplicated-text": "It is there more often than it was sent. Perhaps: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "The pieces stand in another order than they came. Perhaps: concurrent reads, or state set from a stale value.",
     "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
-    "changed-text": "Other characters stand in their place. Perhaps a decoder or a filter on the way: compare what each step receives.",
+    "changed-text": "The page shows other characters there. Perhaps a decoder or a filter on the way: compare what each step receives.",
 }  # fmt: skip
 ADDED_CAUSE = (
-    "It was not sent. A value that is no text was joined to one (undefined, null, an object), or an event was shown as it came: "
+    "It was not sent. A value that is no text was joined to one (undefined, null, an object), an event was shown as it came, or text was escaped twice: "
     "start with an empty text, skip events that have none, and do not show what JSON.parse refuses."
 )
 CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."

@@ -184,7 +184,7 @@ def drive(watch: GlyphWatch, page: Any, check: Check) -> Steps:
         for problem in traffic.problems:
             if any(host in problem for host in requests.hosts) or check.args.upstream:
                 raise CheckError(problem)
-    options = judging(check, typed)._replace(before=before)
+    options = judging(check, typed)._replace(before="\n".join([before, *check.typed]))
     after = yield from watch._text(None)
     missing = missing_answer(check, options, before, after, requests, time.monotonic() - asked)
     result: dict[str, Any] = yield from watch._result(options._replace(missing=missing))
@@ -219,6 +219,8 @@ def complete(
     if not settled and "not-settled" not in ignored:
         text = f"after {check.args.timeout:g} s"
         result["incomplete"].append(entry("not-settled", target=[], text=text))
+    if check.truth is not None:
+        result["given"] = True
     if check.traffic:
         result["streams"] = [
             {"url": a.url, "bytes": a.bytes, "pieces": a.pieces, "finished": a.finished}

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from ..errors import DetokError
-from .verdict import RULES
+from .rules import RULES
 
 BROWSERS = ("chromium", "firefox", "webkit")
 STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
@@ -67,7 +67,7 @@ CHECK: dict[str, Rows] = {
     ),
     "judging": (
         ("--within", {"metavar": "CSS", "help": "only what is inside an element that matches"}),
-        ("--exclude", {"metavar": "CSS", "help": "not what is inside an element that matches"}),
+        ("--exclude", {"metavar": "CSS", "help": "leave out findings inside elements that match; the text is still compared with what is in them"}),
         ("--ignore", {"metavar": "RULE", "action": "append", "default": [], "choices": sorted(RULES), "help": "leave a rule out; may be repeated"}),
         ("--max-late", {"metavar": "MS", "type": _seconds, "help": "fail if text was shown more than so many milliseconds after the proxy had sent it"}),
         ("--markdown", {"action": "store_true", "help": "fail if Markdown syntax was shown before it was rendered"}),

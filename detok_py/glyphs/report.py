@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .causes import TEXT_CAUSES
+from .rules import RULES, TEXT_RULES
 from .truth import Difference
-from .verdict import RULES, TEXT_RULES
 
 
 def visible(text: str) -> str:
@@ -71,7 +71,7 @@ def clean(result: dict[str, Any], where: str = "") -> str:
 
 COMPARED = (
     "The text was compared with what was sent. Not compared are spaces, ASCII punctuation, typographic quotes and dashes, "
-    "formulas and ruby that the page has rendered, and text that it adds, but for values of a program (undefined, [DONE])."
+    "formulas, diagrams and ruby that the page has rendered, and words that it adds (but undefined, [object Object], [DONE])."
 )
 NOT_COMPARED = (
     "Whether text is missing was not checked: its rule is ignored, or what was sent is not known "
@@ -87,6 +87,8 @@ def scope(result: dict[str, Any]) -> str:
         return NOT_ASKED
     passed = {one["id"] for one in result["passes"]}
     said = COMPARED if "dropped-text" in passed else NOT_COMPARED
+    if result.get("given"):
+        said = said.replace("what was sent", "the text that was given", 1)
     if "watched_ms" in result:
         said += " " + WATCHED.format(result["watched_ms"] / 1000)
     return said

@@ -1,12 +1,14 @@
 // Returns the text of a document, one line a block, with shadow roots, slots, field values, `alt`
 // of pictures and the text on canvases: `text` is what a reader sees, `hidden` maps each reason why
-// text cannot be seen to that text. Formulas and readings (ruby), which a page writes in a form of
-// its own, stand between U+FFF9 and U+FFFB. It is JSON, which can carry lone surrogates.
+// text cannot be seen to that text. What a page writes in a form of its own (formulas, diagrams,
+// readings, marks of footnotes) stands between U+FFF9 and U+FFFB. It is JSON, which can carry lone
+// surrogates.
 (within) => {
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META)$/i;
   const BLOCK =
     /^(P|DIV|LI|BR|TR|H[1-6]|PRE|SECTION|ARTICLE|UL|OL|TABLE|BODY|FORM|OPTION|BLOCKQUOTE|LABEL|BUTTON)$/;
-  const RENDERED = "math, mjx-container, .katex, rt, rp";
+  const RENDERED = `math, mjx-container, .katex, svg, rt, rp, [data-footnote-ref], sup > a[href^="#"],
+    [data-footnote-backref], .footnote-ref, .footnote-backref`;
   const { roots, rootOf, hostOf, readable, drawnOn } = window.__detokGlyphs;
   const html = document.documentElement,
     style = (e) => getComputedStyle(e);
@@ -39,7 +41,10 @@
     (isSmall(css.overflowX, e.clientWidth) && isBox(e, css)) ||
     (isSmall(css.overflowY, e.clientHeight) && isBox(e, css)) ||
     (/absolute|fixed/.test(css.position) && /^rect\((\d+px),? \1,? \1,? \1\)/.test(css.clip)) ||
-    /^inset\((50|100)%\)/.test(css.clipPath);
+    /^inset\((50|100)%\)/.test(css.clipPath) ||
+    css.contentVisibility === "hidden" ||
+    css.scale === "0" ||
+    /^matrix\(0, 0, 0, 0/.test(css.transform);
   // The window itself scrolls if `html` does, or `body` alone.
   const isScroller = (e, css) =>
     e !== html &&
@@ -58,6 +63,7 @@
       clear: outer.clear || (css.opacity === "0" && isInWindow(e) && stays(e)),
       small: box.small || (isClipped(e, css) && stays(e)),
       scrolls: outer.scrolls || isScroller(e, css),
+      fixed: outer.fixed || css.position === "fixed",
       painted: outer.painted || /text/.test(css.backgroundClip + css.webkitBackgroundClip),
       readable: readable(e),
     };
@@ -78,9 +84,12 @@
     return direction === "rtl" || /-rl/.test(writingMode) || /reverse/.test(flexDirection);
   });
   const isOff = ({ right, bottom }) => right + scrollX <= 0 || bottom + scrollY <= 0;
+  const isBeyond = ({ left, top }) => left >= innerWidth || top >= innerHeight;
   /** Whether all of a node is left of or above what the window can scroll to. */
   const isOutside = (node, e, state) => {
-    if (isReversed || state.scrolls) return false;
+    if (state.scrolls) return false;
+    if (state.fixed && isBeyond(e.getBoundingClientRect()) && stays(e)) return true;
+    if (isReversed) return false;
     state.off ??= isOff(e.getBoundingClientRect()) || state.indented;
     if (!state.off) return false;
     const range = document.createRange();

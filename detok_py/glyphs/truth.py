@@ -12,13 +12,15 @@ import unicodedata
 from typing import NamedTuple
 
 from ..captures.mojibake import ARABIC, misread_runs
+from .markup import markers
 
 # Characters that smart typography replaces or inserts, and that nobody sees: places for breaks,
-# controls of the direction of text (UAX 9), and the marks of text.js around what is rendered.
+# controls of the direction of text (UAX 9), and the marks of text.js around what is rendered. The
+# arrow goes back from a footnote.
 TYPOGRAPHY = dict.fromkeys(
     map(
         ord,
-        "‘’‚“”„…–—«»•·\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
+        "‘’‚“”„…–—«»•·↩\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
         "\ufff9\ufffb\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
     )
 )
@@ -26,6 +28,23 @@ ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
 WHOLE = 40  # how many letters an answer needs so that its copy is no chance
+
+
+# Fenced code, and code in a line.
+_CODE = re.compile(
+    r"((?m:^[ >]*(?:```|~~~)).*?(?:(?m:^[ >]*(?:```|~~~)[ \t]*$)|\Z)|`[^`\n]+`)", re.DOTALL
+)
+_TAG = re.compile(r"</?([A-Za-z][\w-]*)[^<>]*>")
+_HTML = frozenset(
+    re.findall(
+        r"\w+",
+        "a abbr address article aside audio b bdi bdo blockquote body br button caption center cite code col colgroup dd del "
+        "details dfn div dl dt em embed fieldset figcaption figure font footer form h1 h2 h3 h4 h5 h6 head header hr html i "
+        "iframe img input ins kbd label legend li link main mark math menu meta nav noscript object ol optgroup option output p "
+        "picture pre progress q rp rt ruby s samp script section select small source span strike strong style sub summary sup "
+        "svg table tbody td textarea tfoot th thead time title tr tt u ul var video wbr",
+    )
+)
 
 
 class Difference(NamedTuple):
@@ -50,16 +69,35 @@ def letters(text: str) -> str:
 def unmarked(text: str) -> str:
     """Return roughly the visible text of Markdown.
 
-    Link addresses, fence lines, tags, and the numbers and boxes of lists are left out.
+    Link addresses and their titles, fence lines, comments, HTML's tags outside of code, and the
+    numbers and boxes of lists are left out.
 
     >>> unmarked("1. [naïve](a/b) &amp; <b>漢</b>\\n- [x] done")
     '[naïve] & 漢\\ndone'
+    >>> unmarked("List<String> and `<b>`, [a][1]\\n[1]: http://b.c 'Title'")
+    'List<String> and `<b>`, [a]\\n'
     """
-    text = re.sub(r"(?m)^\s*(```|~~~).*$", "", text)
+    parts = _CODE.split(text)
+    return "".join([_code(part) if n % 2 else _unmarked(part) for n, part in enumerate(parts)])
+
+
+def _code(text: str) -> str:
+    """Return code without its fences."""
+    return re.sub(r"(?m)^[ >]*(```|~~~).*$", "", text)
+
+
+def _unmarked(text: str) -> str:
+    """Return `unmarked` text that has no code."""
+    text = re.sub(r"<!--.*?-->|(?m:^ {0,3}\[[^\]^][^\]]*\]: *\S+.*$)", "", text, flags=re.DOTALL)
     # A browser shows the number of a list item as a marker, and its box as a field.
     text = re.sub(r"(?m)^([ >]*)(\d+[.)]|[-*+])[ \t]+(\[[ xX]\] +)?", r"\1", text)
-    text = re.sub(r"\]\([^)\s]*\)", "]", text)
-    return html.unescape(re.sub(r"</?[A-Za-z][^<>]*>", "", text))
+    text = re.sub(r"\](\([^)\s]*(\s+[\"'(][^)]*[\"')])?\)|\[[^\]]*\])", "]", text)
+    return html.unescape(_TAG.sub(lambda tag: "" if _is_tag(tag) else tag.group(), text))
+
+
+def _is_tag(tag: re.Match[str]) -> bool:
+    """Return whether a tag is HTML's or that of a chat format; others are text."""
+    return tag[1].lower() in _HTML or f"<{tag[1]}>" in markers()
 
 
 def misread(text: str, encoding: str) -> str:
@@ -94,9 +132,12 @@ def latin1(text: str) -> list[str]:
     ]
 
 
-# Formulas as models write them (TeX), and what a page writes in a form of its own (text.js).
+# Formulas as models write them (TeX), diagrams and marks of footnotes, and what a page writes in a
+# form of its own (text.js).
 _FORMULA = re.compile(
-    r"\$\$.+?\$\$|\\\[.+?\\\]|\\\(.+?\\\)|\$(?=\S)[^$\n]*?(?<=\S)\$(?!\d)", re.DOTALL
+    r"(?m:^```(?:mermaid|svg|plantuml|dot|graphviz)\b).*?(?m:^```)|\[\^[^\]\n]+\]:?|"
+    r"\$\$.+?\$\$|\\\[.+?\\\]|\\\(.+?\\\)|\$(?=\S)[^$\n]*?(?<=\S)\$(?!\d)",
+    re.DOTALL,
 )
 _RENDERED = re.compile("\ufff9[^\ufffb]*\ufffb")
 
@@ -148,6 +189,10 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
         for text in {wanted: 0, plain: 0}
         if text
         for i, j in _anchors(text, page)
+    ]
+    # A page may show what Markdown leaves out, such as a comment.
+    tried = [
+        [d for d in one if d.sent or d.shown not in wanted or d.shown in plain] for one in tried
     ]
     nothing = [Difference("dropped", wanted, "", "")]
     return min(tried, key=_size, default=nothing)

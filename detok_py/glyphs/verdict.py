@@ -14,7 +14,7 @@ from .. import __version__
 from ..captures.mojibake import CAUSES as MISREAD
 from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from ..captures.replaced import read_as
-from .added import in_lines, values
+from .added import in_lines, strays, values
 from .causes import (
     ADDED_CAUSE,
     CAUSES,
@@ -30,111 +30,12 @@ from .causes import (
 )
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
-from .truth import Difference, compare, copies, is_rendered, latin1, letters
+from .rules import RULES, TEXT_RULES
+from .truth import WHOLE, Difference, compare, copies, is_rendered, latin1, letters
 
 if TYPE_CHECKING:
     from .answered import Missing
     from .traffic import Answer
-
-
-class Rule(NamedTuple):
-    """The impact of a violation (in axe's words), its description, whether it fails a check, and
-    what must be known before the rule can pass: the true text, the engine's text, the times, or
-    that the rule was asked for. No other rule passes if the page did not see every cut.
-    """
-
-    impact: str
-    description: str
-    fails: bool = True
-    needs: str = ""
-
-
-RULES = {
-    "ufffd-persistent": Rule("critical", "U+FFFD, the replacement character, stays on the page"),
-    "ufffd-painted": Rule("serious", "U+FFFD was painted, and then replaced"),
-    "lone-surrogate": Rule(
-        "serious", "half of a UTF-16 pair was shown; it paints the same glyph as U+FFFD"
-    ),
-    "ufffd-canvas": Rule("serious", "U+FFFD was drawn on a canvas"),
-    "ufffd-value": Rule("serious", "U+FFFD is in the value of a field"),
-    "ufffd-attribute": Rule(
-        "serious",
-        "U+FFFD is in an attribute, which a screen reader, a tooltip or a style sheet may show",
-    ),
-    "ufffd-css": Rule(
-        "serious", "U+FFFD is in generated content (`content` of ::before, ::after, ::marker)"
-    ),
-    "ufffd-title": Rule("serious", "U+FFFD is in the document's title"),
-    "latin1-mojibake": Rule(
-        "critical",
-        "UTF-8 bytes were read as Latin-1, windows-1252, or a code page of a console or of East Asia",
-    ),
-    "dropped-text": Rule(
-        "critical", "characters that were sent are not on the page", needs="truth"
-    ),
-    "duplicated-text": Rule(
-        "critical", "characters that were sent once are on the page twice", needs="truth"
-    ),
-    "reordered-text": Rule(
-        "critical", "characters that were sent are on the page in another order", needs="truth"
-    ),
-    "changed-text": Rule(
-        "critical", "the page shows other characters than were sent", needs="truth"
-    ),
-    "added-text": Rule(
-        "serious", "a value of the page's program stands in the answer", needs="truth"
-    ),
-    "upstream-broken": Rule(
-        "critical", "U+FFFD or half a pair was already in what the engine sent", needs="sent"
-    ),
-    "taken-back": Rule(
-        "serious", "text was shown that was not sent, and was taken back", needs="sent"
-    ),
-    "format-markup": Rule("serious", "markup of a chat format is shown to the reader"),
-    "markdown-flash": Rule(
-        "moderate", "Markdown syntax was shown before it was rendered", needs="markdown"
-    ),
-    "held-too-long": Rule(
-        "serious", "text was shown later after its arrival than was allowed", needs="times"
-    ),
-    "no-answer": Rule("serious", "no answer was seen, so none was tested"),
-    "not-asked": Rule("minor", "no answer was asked for or seen, so none was tested", fails=False),
-    "held-text": Rule(
-        "minor", "text that had arrived whole was held back before it was shown", fails=False
-    ),
-    "ufffd-unpainted": Rule(
-        "minor", "a broken glyph came and went without being painted", fails=False
-    ),
-    "latin1-suspected": Rule(
-        "moderate", "this may be UTF-8 read as Latin-1; too little of it to be sure", fails=False
-    ),
-    "tofu": Rule("minor", "no font here has this character; elsewhere one may", fails=False),
-    "not-settled": Rule("minor", "the page was still changing when the time was over", fails=False),
-    "not-read": Rule(
-        "minor", "part of what was streamed could not be read, so it was not compared", fails=False
-    ),
-    "not-watched": Rule(
-        "moderate",
-        "what a frame showed at first is not known: the watcher could not run in it in time",
-        fails=False,
-    ),
-    "pieces-joined": Rule(
-        "moderate",
-        "the page read pieces of a stream joined, so the cuts between them tested nothing; "
-        "a longer delay keeps them apart",
-        fails=False,
-    ),
-    "added-suspected": Rule(
-        "minor", "the page shows words inside a line of the answer that were not sent", fails=False
-    ),
-    "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
-    "not-timed": Rule("minor", "it is not known when part of the text was shown", fails=False),
-    "too-many": Rule("minor", "more findings than are kept", fails=False),
-    "ufffd-literal": Rule("none", "a U+FFFD that was really sent is shown", fails=False),
-}
-TEXT_RULES = {
-    "dropped": "dropped-text", "duplicated": "duplicated-text", "reordered": "reordered-text", "latin1": "latin1-mojibake", "changed": "changed-text",
-}  # fmt: skip
 
 
 def rule_of(finding: dict[str, Any]) -> str:
@@ -236,8 +137,8 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     entries with `id`, `impact`, `target`, `text`, ….
     """
     ignored = set(options.ignore)
-    first = (_no_answer, _upstream, _glyphs, _not_kept, _not_watched, _joined, _text, _taken_back)
-    parts = (*first, _markup, _markdown, _late, _tofu)
+    first = (_no_answer, _upstream, _glyphs, _not_kept, _not_watched, _joined, _text, _strays)
+    parts = (*first, _taken_back, _markup, _markdown, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     ids = {e["id"] for e in entries}
@@ -345,6 +246,7 @@ def _text(seen: Seen, options: Options) -> Entries:
         # Some streams are not for the reader (a title, a suggestion). If another stream is shown
         # correctly, one that is not shown at all is no fault.
         absent = found and len(found[0].sent) >= min(60, len(letters(one)))
+        absent = absent or (found and any(letters(one) in letters(x) for x in seen.hidden.values()))
         if absent and len(options.compared) > 1 and not all(differences.values()):
             yield entry("not-shown", target=[], text=one[:60])
             continue
@@ -352,6 +254,8 @@ def _text(seen: Seen, options: Options) -> Entries:
             # `_upstream` has reported a pair that was sent in halves.
             if not (options.halves and HALVES.fullmatch(difference.shown)):
                 yield _differs(difference, seen, one)
+        if not found and not _is_new(one, seen, options):
+            yield entry("dropped-text", target=[], text=one[:60], cause_hint=DROPPED["old"])
         added = values(one, seen.text)
         for text in added:
             yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
@@ -361,13 +265,40 @@ def _text(seen: Seen, options: Options) -> Entries:
                 yield entry("added-suspected", target=[], text=text)
 
 
+def _is_new(one: str, seen: Seen, options: Options) -> bool:
+    """Return whether the page may show an answer anew that it showed before it was asked."""
+    whole = letters(one)
+    if options.before is None or len(whole) < WHOLE or whole not in letters(options.before):
+        return True
+    if letters(seen.text).count(whole) > letters(options.before).count(whole):
+        return True
+    first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
+    later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]
+    return any(tail and tail in whole for tail in later)
+
+
+def _strays(seen: Seen, options: Options) -> Entries:
+    """Values of a program that stand anywhere, and were not there before the page was asked."""
+    if options.before is None or not options.compared:
+        return
+    known = "\n".join([*options.compared, *options.sent, options.before])
+    near = [text for one in options.compared for text in values(one, seen.text)]
+    for text in strays(known, seen.text):
+        if not any(text in one or one.endswith(text) for one in near):
+            yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
+
+
 def _twice(one: str, seen: Seen, options: Options) -> Entries:
     """A whole answer that stands on the page twice, and was sent once."""
     sent = [answer for answer in options.answers if answer.sent.text == one]
     if not sent and options.before is None:
         return  # it may have been there before
-    allowed = max(len(sent), options.times, 1) - 1
-    if copies(one, seen.text, options.before) <= allowed:
+    count = copies(one, seen.text, options.before)
+    if count and len(sent) > 1 == len({answer.url for answer in sent}) == options.times:
+        url = sent[0].url
+        yield entry("asked-again", target=[], url=url, text=f"{url}, {len(sent)} times")
+        return
+    if count <= max(len(sent), options.times, 1) - 1:
         return
     # The user's own message may say the same, and so may an older answer.
     end, first = letters(one)[-SURE:], min([a.sent.arrived[0][0] for a in sent], default=0.0)

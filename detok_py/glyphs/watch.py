@@ -30,9 +30,10 @@ from .answered import by_proxy, nothing_sent
 from .calls import Steps, make, make_async, quietly, script
 from .markup import markers
 from .pictures import add_pictures
+from .rules import RULES, TEXT_RULES
 from .shadow import open_closed_roots
 from .truth import compare
-from .verdict import RULES, TEXT_RULES, Options, Seen, verdict
+from .verdict import Options, Seen, verdict
 
 if TYPE_CHECKING:
     from .traffic import Traffic

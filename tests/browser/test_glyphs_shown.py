@@ -261,6 +261,8 @@ WORDS = """<!doctype html><meta charset=utf-8><style>
 <p style="opacity: 0.01">seen-faint <p style="color: #000">seen-black <p style="color: rgb(0 0 0 / 50%)">seen-half
 <p class=clear style="animation: blink 1s infinite">seen-moving
 <p class=tiny>not-tiny <b style="font-size: 1rem">seen-large</b></p>
+<p style="transform: scale(0)">not-scaled <p style="scale: 0">not-scaled-too <p style="content-visibility: hidden">not-skipped
+<p style="position: fixed; left: 200vw">not-right <p style="position: fixed; right: 0; top: 3px">seen-corner
 <p class=see-through>not-transparent <b style="color: green">seen-green</b></p>
 <p class=gradient>seen-gradient <b>seen-shimmer</b></p>
 <p class=see-through style="text-shadow: 0 0 1px red">seen-shadow

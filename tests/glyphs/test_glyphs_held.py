@@ -136,7 +136,7 @@ def test_text_that_was_taken_out_again_was_not_lost():
     last = "\n".join(LINES[4:])
     assert missing(last, tails).startswith("It was in the document, and was taken out again.")
     some = missing(last, tails[:1] + tails[2:])
-    assert some.startswith("It was not found in the document at the end. Perhaps: bytes")
+    assert some.startswith("At the end it does not stand in its place. Perhaps: bytes")
     assert was_shown(LIST, LINES[1], LINES[0].replace(": ", "").replace(" ", ""), tails)
 
 
@@ -146,5 +146,5 @@ def test_text_that_is_hidden_is_said_to_be():
     assert "no reader can see it there: opacity: 0." in said
     # One letter is anywhere.
     assert missing(LIST.replace("4匹", "匹"), hidden={"opacity: 0": "12:34"}).startswith(
-        "It was not"
+        "At the end"
     )

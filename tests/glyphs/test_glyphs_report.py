@@ -42,7 +42,8 @@ def finding(**fields):
 
 
 def verdict(*findings, **options):
-    shown = {name: options.pop(name) for name in ("text", "tofu") if name in options}
+    names = ("text", "tofu", "hidden", "tails")
+    shown = {name: options.pop(name) for name in names if name in options}
     seen = rules.Seen(findings, "http://127.0.0.1/", **shown)
     return rules.verdict(seen, rules.Options(**options))
 
@@ -178,8 +179,9 @@ def test_a_value_of_the_program_in_or_beside_the_answer_is_a_violation(shown):
     truth = "Grüße aus Köln"
     result = verdict(text=f"Bot: {shown.format(truth)}\nCopy", truth=truth)
     assert ids(result["violations"]) == ["added-text"]
-    inside = verdict(text="Grüße undefined aus Köln", truth=truth)
-    assert ids(inside["violations"]) == ["added-text"]
+    for value in ("undefined", "&amp;"):
+        inside = verdict(text=f"Grüße {value} aus Köln", truth=truth)
+        assert ids(inside["violations"]) == ["added-text"]
 
 
 def test_a_value_that_was_sent_or_stands_apart_is_the_page_s_own():
@@ -192,6 +194,50 @@ def test_words_inside_a_line_are_to_be_judged_and_words_between_lines_are_the_pa
     shown = "Grüße aus [1] Köln am Rhein\npython Copy\nprint('漢字 and kana')"
     assert ids(verdict(text=shown, truth=truth)["incomplete"]) == ["added-suspected"]
     assert verdict(text=shown.replace("[1] ", ""), truth=truth)["incomplete"] == []
+
+
+def test_a_value_anywhere_is_a_violation_if_it_was_not_there_before_the_page_was_asked():
+    truth, label = "Grüße aus Köln", "Quelle: undefined"
+    for value in ("Quelle: undefined", "[object Object]", "NaN tok/s"):
+        result = verdict(text=f"Bot: {truth}\n\n{value}", truth=truth, before="")
+        assert ids(result["violations"]) == ["added-text"], value
+    shown = f"Bot: {truth}\n\n{label}"
+    assert verdict(text=shown, truth=truth, before=label)["violations"] == []
+    assert verdict(text=shown, truth=truth)["violations"] == []  # what was there is not known
+
+
+def answered(text, *times):
+    answers = []
+    for when in times:
+        answer = Answer(f"http://127.0.0.1/{len(text)}", "text/plain")
+        answer.sent.feed(text.encode())
+        answer.sent.flush()
+        answer.sent.arrived[:] = [(when, text)]
+        answers.append(answer)
+    return {"sent": [text] * len(times), "answers": answers}
+
+
+LONG = "Ein Text mit genug Buchstaben, den es schon gab, mit 漢字 und ภาษาไทย."
+
+
+def test_an_answer_that_stood_there_before_the_page_was_asked_was_not_shown():
+    old = {"text": f"Bot: {LONG}\nYou: again", "before": f"Bot: {LONG}", **answered(LONG, 1000.0)}
+    assert ids(verdict(**old, tails=[(1500.0, "You: again")])["violations"]) == ["dropped-text"]
+    assert verdict(**old, tails=[(1500.0, LONG[-40:])])["violations"] == []
+    twice = {**old, "text": f"Bot: {LONG}\nYou: again\nBot: {LONG}"}
+    assert verdict(**twice)["violations"] == []
+
+
+def test_an_answer_that_was_asked_for_again_and_shown_again_is_to_be_judged():
+    result = verdict(text=f"{LONG}\n{LONG}", before="", **answered(LONG, 1000.0, 2000.0))
+    assert (ids(result["violations"]), ids(result["incomplete"])) == ([], ["asked-again"])
+
+
+def test_one_of_several_answers_that_is_hidden_is_not_shown_and_no_fault():
+    other = LONG[::-1]
+    hidden = {"display: none or visibility: hidden": f"1/2 {other}"}
+    result = verdict(text=f"Bot: {LONG}", sent=[LONG, other], hidden=hidden)
+    assert (ids(result["violations"]), ids(result["incomplete"])) == ([], ["not-shown"])
 
 
 def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():

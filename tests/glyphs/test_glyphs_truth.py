@@ -37,6 +37,39 @@ def kinds(true_text: str, shown: str) -> set[str]:
     return {difference.kind for difference in compare(true_text, page(shown))}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Nimm List<String> für größe<fünf und schön>neun hier.", "Nimm List für größeneun hier."),
+        (
+            "So:\n```cpp\n#include <iostream>\nvector<int> größe;\n```",
+            "So:\n#include\nvector größe;",
+        ),
+        ("Das Element `<b>` macht größer, ja.", "Das Element macht größer, ja."),
+    ],
+)
+def test_words_in_angle_brackets_are_text(text, shown):
+    assert "dropped" in kinds(text, shown)
+    assert kinds(text, text.replace("```cpp", "").replace("`", "")) == set()
+
+
+def test_what_markdown_does_not_show_is_not_missed():
+    text = (
+        "Über [Städte][1] und [die Länder][lz], [mehr](http://a.example 'Titel über Brücken').\n<!-- 漢 -->\n"
+        "<details><summary>Öl</summary>mehr</details> <think>hm</think>\n\n[1]: http://b.example\n[lz]: http://c.example 'Länder'"
+    )
+    shown = "Über Städte und die Länder, mehr.\nÖl mehr hm"
+    assert kinds(text, shown) == kinds(text, shown.replace("mehr.", "mehr. <!-- 漢 -->")) == set()
+    notes = "Köln wächst[^1], München auch[^größe] 😀.\n\n[^1]: Quelle: Übersicht\n[^größe]: Länder"
+    marked = (
+        "Köln wächst\ufff91\ufffb, München auch\ufff92\ufffb 😀.\nQuelle: Übersicht ↩\nLänder ↩"
+    )
+    assert kinds(notes, marked) == set()
+    drawn = "Vorher.\n```mermaid\ngraph TD; größe-->b\n```\nNachher, schön."
+    assert kinds(drawn, "Vorher.\n\ufff9größe b\ufffb\nNachher, schön.") == set()
+    assert kinds(drawn, "Vorher.\n\ufff9größe b\ufffb\nNachher, so.") != set()
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_page_with_the_whole_text_has_no_differences(name):
     assert compare(TEXTS[name], page(TEXTS[name])) == []
