@@ -25,6 +25,7 @@ MOST_APART = 4  # lines from an event to the next one
 MOST_VALUES = 16  # that differ in the lines of a shape
 MOST_LINE = 1 << 16  # bytes of a line that is searched for values
 NUMBER = b"sequence_number"
+OF_TIMES = (b'"created_at"', b'"timestamp"', b'"ts"')  # keys
 WITHOUT_DATA = (b"event:", b"id:")
 FINDS = hasattr(re, "finditer")
 QUOTE, BACKSLASH, SPACE = 34, 92, 32
@@ -348,7 +349,7 @@ def shape_of(one: bytes, other: bytes) -> "Shape | None":
     before, after = other[:begin], other[stop:]
     if not begin or stop < 0 or one == other or before[:-1].rstrip()[-1:] != b":":
         return None
-    if after[1:].lstrip()[:1] == b":":
+    if after[1:].lstrip()[:1] == b":" or before[:-1].rstrip()[:-1].rstrip().endswith(OF_TIMES):
         return None
     try:
         value = parse_json(_json_in(before + MARKER.encode() + after), 0)

@@ -77,6 +77,8 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
         first = " ".join(_failures(entries) or [one.reason for one in problems[:1]])
         advice = "; open the developer tools before the stream starts, and save it again with its content"
         # An answer without text would be the same then.
+        if NO_TEXT in first:
+            raise CaptureError(f"this HAR file has the stream of an answer without text. {first}")
         raise CaptureError(
             f"this HAR file has no stream of an engine{advice if _is_empty(first) else ''}. {first}".strip()
         )
@@ -133,7 +135,7 @@ def _on_size(entry: Any, by_chrome: bool) -> str:
 
 def _is_empty(why: str) -> bool:
     """Return whether what is known of a HAR file is not why it has no stream."""
-    return not any(one in why for one in (NO_TEXT, ANSWERED, AS_TEXT))
+    return not any(one in why for one in (ANSWERED, AS_TEXT))
 
 
 def _failures(entries: list[Any]) -> list[str]:

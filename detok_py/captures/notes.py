@@ -6,7 +6,7 @@ In: the bytes of a file, its problems, its chunks. Out: sentences, each true by 
 
 from typing import Any
 
-from .alike import Same
+from .alike import Same, Texts
 from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
 from .mojibake import CP1252, QUOTES, find_misread
@@ -23,13 +23,14 @@ TOKENS_IN = (
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
     "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
     "|metadata.usage.prompt_tokens|usage_metadata.input_tokens,prompt_token_count|usage.input_count|results[*].input_token_count"
+    "|stats.input_tokens|value.usage.promptTokens|usage.promptTokens,prompt_count"
 )
 # Where they write how many of those made are reasoning; some do not count these among the others.
 REASONING = (
     "usage.completion_tokens_details,output_tokens_details.reasoning_tokens|usage.reasoning_tokens"
     "|response.usage.output_tokens_details.reasoning_tokens|usageMetadata.thoughtsTokenCount"
 )
-LAST_EVENTS = 4
+FIRST_EVENTS = LAST_EVENTS = 4
 COPY = "choices[*].text"
 # Where llama-server, vLLM, SGLang and Anthropic write the stop string at which an answer ended.
 STOP = (
@@ -258,9 +259,18 @@ def _on_copies(events: list[Any]) -> str:
     )
 
 
+def _whole_value(value: Any) -> Any:
+    """Return the value of an event with its own numbers, which a shape does not have; None if they
+    are not known.
+    """
+    if isinstance(value, Texts):
+        value = Same(value.shape, value.texts[-1], value.lines[-1], None) if value.lines else None
+    return value.whole() if isinstance(value, Same) else value
+
+
 def usage_of(events: list[Any], server: Any) -> str:
     """Return how many tokens the server says that it has read and made; "" if it does not say."""
-    values = [value_of(event) for event in events[:1] + events[-LAST_EVENTS:]]
+    values = [_whole_value(one.value) for one in events[:FIRST_EVENTS] + events[-LAST_EVENTS:]]
 
     def last(path: str) -> int:
         found = [find(value, path) for value in values]

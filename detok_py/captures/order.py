@@ -73,6 +73,7 @@ def times_of(events: list[Any]) -> "tuple[list[float] | None, dict[str, Any]]":
         if times is not None:
             steps = steps_of(stamps)
             said: dict[str, Any] = {"times": clock}
+            said.update({"since": "answer"} if begin and clock == "lines" else {})
             back = _back(stamps, events)
             said.update({"back": back} if back else {})
             if not steps:

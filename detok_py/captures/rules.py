@@ -101,6 +101,10 @@ RULES = {
         "engine",
         "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail.",
     ),
+    "parted-messages": (
+        "unknown",
+        "The sender cut the text by UTF-16 units: the halves of one character came in two messages. Strings of JavaScript join them, and nothing is lost; other clients show � or fail.",
+    ),
     "escaped": (
         "engine",
         "The engine, or a gateway that writes its JSON anew, wrote the � as \\ufffd, and other characters as they are: so does Go's JSON with bytes that are not UTF-8.",
@@ -186,5 +190,5 @@ LESS = {
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
-    "cut-text": "doubt", "seam-of-messages": "doubt", "misread-part": "doubt",
+    "cut-text": "doubt", "seam-of-messages": "doubt", "parted-messages": "doubt", "misread-part": "doubt",
 }  # fmt: skip

@@ -35,6 +35,8 @@ ORDINARY = (
     "finish_reason_stop", "word", "load", "unload", "normal", "tool-calls", "pause_turn", "ended",
     "finished_successfully", "message_end",
 )  # fmt: skip
+# Of a server that could not go on.
+BROKEN_OFF = ("insufficient_system_resource", "network_error", "error", "failed", "internal_error")
 # Parts of the words with which servers say that a filter ended an answer.
 FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal", "guardrail")
 # Of a server's own text, which may have been misread in a way that is not known here.
@@ -108,6 +110,8 @@ def _on_end(reason: str, verdicts: list[Any], facts: Any) -> str:
     told = f"“{reason}”" in facts.notes or any(rule.startswith("cut-") for rule in cut)
     if told or reason.lower() in ORDINARY:
         return ""
+    if reason in BROKEN_OFF:
+        return f"{answer} ended with “{reason}”: the server broke it off."
     at = LIMITS["context" if "context" in reason else "tokens" if reason in LENGTHS else ""]
     return f"{answer} ended with “{reason}”{at}."
 

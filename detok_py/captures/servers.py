@@ -148,6 +148,8 @@ class Server:
         if said.api == COMPATIBLE and not self.name.startswith(RAW_BYTES):
             # Some servers encode the token's text: a U+FFFD there stands for unknown bytes.
             tokens = [(i, None if data and LOST in data else data) for i, data in tokens]
+        if said.finish and not text and all(_ends_answer(data) for _, data in tokens):
+            tokens = []  # vLLM has the token that ended the answer in its log probabilities
         if tokens and len(parts) < 2:
             # A server that holds text back sends tokens alone; their text comes later.
             channel, text, _ = parts[0] if parts else (self._channel, "", [])
@@ -290,6 +292,11 @@ def _logged_in(event: Any) -> Any:
         if isinstance(value, dict) and read_event(value) is not None:
             return value
     return None
+
+
+def _ends_answer(data: "bytes | None") -> bool:
+    """Return whether the text of a token is a marker, such as <|im_end|> or </s>."""
+    return data is not None and data[:1] == b"<" and data[-1:] == b">"
 
 
 def _value_in(text: str) -> Any:

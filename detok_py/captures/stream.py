@@ -113,6 +113,7 @@ Chunk = NamedTuple(
 
 PRINTED = "values that Python printed"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
+TOKENS_OUT = "usage.completion_tokens,output_tokens|usageMetadata.candidatesTokenCount|eval_count"
 NO_TEXT = "the answer in this has no text, ids or bytes"
 NO_STREAM = "no token stream was found in this: no event has text, ids or bytes at a known place."
 LOSSY = (
@@ -221,6 +222,8 @@ def _why_none(server: Any, events: list[Any], problems: list[Any], lacks: str) -
         return f"{NO_TEXT}. The server said: {server.error}"
     if server.finish:
         usage = usage_of(events, server)
+        out = [find(value_in(one.value), TOKENS_OUT)[:1] for one in events[-4:]]
+        usage += ", 0 out" if usage and [0] in out else ""
         counts = f" The server counts: {usage}." if usage else ""
         return f"{NO_TEXT}: it ended with “{server.finish}”.{counts}"
     flat: list[Any] = []

@@ -86,6 +86,8 @@ def judge(
     _judge_joined(found, rows, add)
     rights = _judge_against_whole(found, rows, chunks, add)
     _judge_text(found, rows, rights, add)
+    if (found.header.get("source") or {}).get("server") in OF_PROGRAMS and "parted" in places:
+        places["parted-messages"] = places.pop("parted")
     _judge_tokens(found, rows, held, add)
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)

@@ -181,6 +181,76 @@ def test_events_in_a_string_beside_the_message_of_a_log_are_read(key):
     assert (text_of(found), found.seconds) == ("".join(WORDS), 4.0)
 
 
+def test_a_trace_whose_lines_differ_in_their_times_alone_has_these():
+    """MicroPython takes lines that differ in one string for alike."""
+    lines = [
+        compact(
+            {
+                "model": "m",
+                "created_at": f"2026-11-26T12:00:{at}.500Z",
+                "response": "...",
+                "done": False,
+            }
+        )
+        for at in range(10, 16)
+    ]
+    assert judged("\n".join(lines))["header"]["source"]["times"] == "created_at"
+
+
+@pytest.mark.parametrize("count", [3, 30])
+def test_counts_of_events_that_are_alike_are_the_servers_own(count):
+    events = [
+        compact(
+            {
+                "choices": [{"index": 0, "delta": {"content": f" a{n}"}}],
+                "usage": {"prompt_tokens": 40, "completion_tokens": n},
+            }
+        )
+        for n in range(1, count)
+    ]
+    source = judged(stream(*[("", one) for one in events]))["header"]["source"]
+    assert source["usage"] == f"40 tokens in, {count - 1} out"
+
+
+def test_the_token_that_ends_an_answer_is_no_text():
+    def with_token(text, finish=None):
+        token = {
+            "token": text or "<|im_end|>",
+            "logprob": -0.1,
+            "bytes": list((text or "<|im_end|>").encode()),
+        }
+        choice = {
+            "index": 0,
+            "delta": {"content": text},
+            "logprobs": {"content": [token]},
+            "finish_reason": finish,
+        }
+        return compact({"choices": [choice], "prompt_token_ids": None})
+
+    events = [("", with_token(word)) for word in WORDS]
+    found = read(stream(*events, ("", with_token("", "stop"))).encode())
+    tokens = [data for one in found.chunks for _, data in one.tokens]
+    assert b"".join(tokens).decode() == "".join(WORDS)
+
+
+def test_halves_of_a_character_in_two_messages_of_a_program_are_in_doubt():
+    lines = [
+        '42["token",{"text":"a"}]',
+        '42["token",{"text":"\\ud83c"}]',
+        '42["token",{"text":"\\udf63"}]',
+    ]
+    out = judged("\n".join(["0{}", "40", *lines]), "a.txt")
+    assert [(one[0], one[1], one[5]) for one in out["verdicts"]] == [
+        ("unknown", "parted-messages", "doubt")
+    ]
+
+
+def test_an_answer_that_the_server_broke_off_is_called_so():
+    events = [*CHUNKS, ("", chunk("", "insufficient_system_resource"))]
+    said = judged(stream(*events))["verdict"]
+    assert "ended with “insufficient_system_resource”: the server broke it off." in said
+
+
 def har(status, text, kind="application/json"):
     answer = {"status": status, "content": {"mimeType": kind, "text": text}}
     request = {"method": "POST", "url": "http://127.0.0.1:8000/v1/chat/completions"}
@@ -193,5 +263,13 @@ def test_a_har_whose_server_has_answered_with_an_error_says_so():
     with pytest.raises(CaptureError) as refused:
         read(har(429, '{"error":{"message":"Rate limit reached"}}').encode())
     assert str(refused.value).endswith("answered HTTP 429: “Rate limit reached”.")
+    empty = stream(
+        ("", chunk("", "stop")),
+        ("", '{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":0}}'),
+    )
+    with pytest.raises(CaptureError) as refused:
+        read(har(200, empty, "text/event-stream").encode())
+    assert str(refused.value).startswith("this HAR file has the stream of an answer without text.")
+    assert "8 tokens in, 0 out" in str(refused.value)
     with pytest.raises(CaptureError, match="saved as text, which breaks them"):
         read(har(200, "\0\0\1\ufffd", "application/vnd.amazon.eventstream").encode())
