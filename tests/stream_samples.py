@@ -28,7 +28,7 @@ FILES = {
     "ollama-chat.ndjson": ("Ollama, chat", "text", {"reasoning": "Hm.", "content": "こんにちは", "tool_call": '{"name": "f", "arguments": {"x":"é"}}'}, "stop"),
     "ollama-generate.ndjson": ("Ollama, generate", "text", {"content": "café"}, "length"),
     "llama-server.sse": ("llama-server, completion", "ids", {"content": "Hi🚀"}, "eos"),
-    "llama-server-old.sse": ("llama-server before 2025, completion", "text", {"content": "Hi 🚀"}, "eos"),
+    "llama-server-old.sse": ("llama-server before 2025 or llamafile, completion", "text", {"content": "Hi 🚀"}, "eos"),
     "llama-server-chat.sse": ("llama-server, chat completions", "text", {"reasoning": "Hm", "content": "你好"}, "length"),
     "vllm-completions.sse": ("vLLM, completions", "ids", {"content": "aé"}, "stop"),
     "tgi.sse": ("text-generation-inference, generate", "ids", {"content": "abé"}, "eos_token"),

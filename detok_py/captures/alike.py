@@ -13,9 +13,11 @@ import json
 import re
 from typing import Any, Iterator
 
+from ..errors import CaptureError
 from .event_shapes import is_read, is_text
 from .parse import parse_json
 
+ESCAPES = (b"/", b"b", b"f", b"n", b"r", b"t")  # that need no code
 FAILURES = 64  # after so many shapes that no other line has, no more are made
 MARKER = "detok\u2060marker"
 CREATED = b'"created":'
@@ -369,8 +371,8 @@ def _string_of(text: bytes) -> Any:
         return None
     try:
         said = text.decode()
-        return json.loads(f'"{said}"') if "\\" in said else said
-    except ValueError:  # not UTF-8, or the string ends elsewhere
+        return parse_json(f'"{said}"', 0) if "\\" in said else said
+    except (ValueError, CaptureError):  # not UTF-8, or the string ends elsewhere
         return None
 
 
@@ -394,7 +396,11 @@ def _texts_of(shape: Shape, lines: list[bytes]) -> "tuple[list[str], list[int] |
     bare = inside.replace(b"\\\\", b"").replace(b'\\"', b"") + b"\n"
     if len(parts) != len(lines) or b'"' in bare or b"\\\n" in bare:
         return None
-    if b"\\u" in bare or b"\xef\xbf\xbd" in inside or b"\xf4\x8f" in inside:
+    if (
+        any(part[:1] not in ESCAPES for part in bare.split(b"\\")[1:])
+        or b"\xef\xbf\xbd" in inside
+        or b"\xf4\x8f" in inside
+    ):
         return None
     # MicroPython takes surrogates for characters.
     if b"\xed" in inside and any(part[:1] > b"\x9f" for part in inside.split(b"\xed")[1:]):

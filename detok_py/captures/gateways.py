@@ -18,6 +18,7 @@ WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
 TIMES = ("time", "timestamp", "ts")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
+OPENS = b'{"'  # what a line of JSON begins with
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
@@ -54,8 +55,11 @@ def pieces_of_console(
     >>> pieces_of_console(said)[0]
     [(b'data: {"a":', 1), (b'1}', 2), (b'\\n', 3), (b'\\n', 4)]
     """
-    label, is_quoted = _label_in(lines)
-    if not label or not (is_quoted or any(_breaks_off(line) for line in lines)):
+    mark = b"data:" if any(b"data:" in line for line in lines) else OPENS
+    label, is_quoted = _label_in(lines, mark)
+    if mark == OPENS and "\t" in label:
+        return None  # a row of a table, with columns behind the event
+    if not label or not (is_quoted or any(_breaks_off(line, mark) for line in lines)):
         return None  # at once: long logs have a whole event in each line
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
@@ -70,7 +74,7 @@ def pieces_of_console(
         stamps.append(stamp)
         if is_quoted:
             piece = _unquoted(piece) if begins else b""
-        is_event = begins and piece.startswith(STARTS)
+        is_event = begins and piece.startswith((OPENS,) if mark == OPENS else STARTS)
         if is_event and tail:
             piece = b"\n\n" + piece  # the log has left out the ends of pieces
         if begins and not is_quoted:
@@ -89,13 +93,13 @@ def pieces_of_console(
     return found, stamps if None not in stamps else None
 
 
-def _breaks_off(line: bytes) -> bool:
-    return b"data:" in line and line.rstrip()[-1:] not in (b"}", b"]")
+def _breaks_off(line: bytes, mark: bytes) -> bool:
+    return mark in line and line.rstrip()[-1:] not in (b"}", b"]")
 
 
 def _is_open(line: bytes) -> bool:
     """Return whether an event goes on behind a line."""
-    return line.startswith(b"data:") and not is_whole(line, b"?")
+    return line.startswith((b"data:", OPENS)) and not is_whole(line, b"?")
 
 
 def _size_of(label: str, line: bytes) -> int:
@@ -114,12 +118,12 @@ def _size_of(label: str, line: bytes) -> int:
     return at
 
 
-def _label_in(lines: list[bytes]) -> tuple[str, bool]:
-    """Return the label before the first piece, without its digits, "" if there is none; and whether
-    the pieces are quoted.
+def _label_in(lines: list[bytes], mark: bytes) -> tuple[str, bool]:
+    """Return the label before the first piece, which begins with `mark`, without its digits, "" if
+    there is none; and whether the pieces are quoted.
     """
-    first = next((line for line in lines if b"data:" in line), b"")
-    at = first.find(b"data:")
+    first = next((line for line in lines if mark in line), b"")
+    at = first.find(mark)
     is_quoted = (
         first[at - 1 : at] == b'"' and _quoted_in(first[at - 1 :]) != b"" if at > 0 else False
     )

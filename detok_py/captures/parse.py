@@ -8,12 +8,15 @@ each half by a private character of plane 16, and `Halves` joins them.
 """
 
 import json
+import sys
 from binascii import a2b_base64
 from typing import Any
 
 from ..errors import CaptureError, RemoteProtocolError
 from ..protocol import wire
+from .well_formed import is_json
 
+IS_LENIENT = sys.implementation.name == "micropython"  # its parser
 MARK = 0x10F800  # stands for U+D800; the other 2047 surrogates follow
 
 
@@ -24,6 +27,8 @@ def parse_json(text: str, number: int, *, halves: bool = False) -> Any:
     """
     if wire.depth(text) > wire.MAX_DEPTH:
         raise CaptureError(f"line {number} is nested deeper than {wire.MAX_DEPTH}.")
+    if IS_LENIENT and not is_json(text):
+        raise CaptureError(f"line {number} is not JSON.")
     try:
         value = json.loads(mark_halves(text) if halves else text)
         wire.check_plain(value)

@@ -97,15 +97,17 @@ def prefix_of_printed(line: str) -> int:
     (15, 10)
     >>> prefix_of_printed("chunk: { a: 1 }"), prefix_of_printed("Chunk { a: 1 }")
     (7, 0)
+    >>> prefix_of_printed("12:00:01 DEBUG chunk=b'data'"), prefix_of_printed("Chunk(data=b'a')")
+    (21, 0)
     """
     begin, language = begin_of_value(line)
     if language:
         return begin
-    found = [line.find(mark) for mark in ("{'", " b'", ' b"')]
+    found = [line.find(mark) for mark in ("{'", " b'", ' b"', "=b'", '=b"')]
     begins = [at for at in found if at > 0]
     at = min(begins) if begins else 0
     if at and not any(mark in line[:at] for mark in "{[('\""):
-        return at + (line[at] == " ")
+        return at + (line[at] in " =")
     # `Chunk(id=…`, or `text: '…`
     quotes = [at for at in (line.find("'"), line.find('"'), line.find("{"), len(line)) if at >= 0]
     head = line[: min(quotes)].split("\n")[0]
@@ -118,7 +120,8 @@ def prefix_of_printed(line: str) -> int:
                 return begin
         at = head.find("(", at + 1)
     begin = head[:-2].rfind(" ") + 1
-    if head[-2:] == ": " and begin and name_end(head, begin) == len(head) - 2:
+    is_text = line[len(head) : len(head) + 1] in ("'", '"')
+    if head[-2:] == ": " and is_text and begin and name_end(head, begin) == len(head) - 2:
         return begin
     return 0
 

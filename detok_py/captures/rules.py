@@ -39,7 +39,7 @@ RULES = {
     ),
     "seam-of-messages": (
         "unknown",
-        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network. A model that writes � itself, which is rare, looks the same.",
+        "The sender decoded each piece by itself, or cut the text by UTF-16 units: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network. A model that writes � itself, which is rare, looks the same.",
     ),
     "dropped": (
         "engine",

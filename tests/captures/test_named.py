@@ -273,3 +273,48 @@ def test_a_har_whose_server_has_answered_with_an_error_says_so():
     assert "8 tokens in, 0 out" in str(refused.value)
     with pytest.raises(CaptureError, match="saved as text, which breaks them"):
         read(har(200, "\0\0\1\ufffd", "application/vnd.amazon.eventstream").encode())
+
+
+def test_bytes_behind_a_key_of_a_log_are_read():
+    body = stream(*CHUNKS).encode()
+    cuts = [body[at : at + 37] for at in range(0, len(body), 37)]
+    log = "\n".join(
+        f"2026-11-26 12:00:00,{n:03} DEBUG relay chunk={cut!r}" for n, cut in enumerate(cuts)
+    )
+    assert text_of(read(log.encode())) == "".join(WORDS)
+
+
+LINES = [
+    compact({"model": "m", "response": word, "done": False})
+    for word in ("日本", "の東", "京は", "大きい")
+]
+
+
+@pytest.mark.parametrize("label", ["app.js:57 ", "sse.ts:12 chunk: ", "Received: "])
+def test_lines_of_json_that_a_console_wrote_behind_a_label_are_joined(label):
+    whole = "\n".join([label + LINES[0], label + LINES[1], LINES[2], label + LINES[3]])
+    assert text_of(read(whole.encode())) == "日本の東京は大きい"
+    # A client that decodes each chunk by itself has cut in 京.
+    broken = LINES[2].replace("京", f"\ufffd\n{label}\ufffd\ufffd")
+    out = judged("\n".join([label + LINES[0], label + LINES[1], label + broken, LINES[3]]))
+    assert [one[1] for one in out["verdicts"]] == ["borders"] and out["count"] == 4
+
+
+WRONG = (
+    '"a\tb"',
+    '"\\xe6"',
+    '"\\u00zz"',
+    '"a" "b"',
+    '"a",,"b"',
+    '"a"], "x": [01',
+    '"a"], "x": [1.',
+    '"a"], "x" ["b"',
+)
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_json_is_no_event(text):
+    """Also in MicroPython, whose parser takes all of these."""
+    event = '{"choices":[{"delta":{"content":"né"}}],"logprobs":[' + text + "]}"
+    out = judged(stream(CHUNKS[0], ("", event), CHUNKS[1]))
+    assert out["count"] == 2 and "1 event breaks off or cannot be read (line 3)" in out["verdict"]
