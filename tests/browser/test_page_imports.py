@@ -232,6 +232,10 @@ def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) ->
     drop(booted, "made.sse", "".join(made).encode())
     expect(page.locator("#status")).to_have_text("made.sse: 3 chunks, with times in whole seconds.")
     assert "; not known whether there are, in 1 place\n" in page.evaluate(REPORT)
+    trace = '<= Recv data, 99 bytes (0x63)\n0000: {"model":"m","response":"a....","done":true,"done_reason":"stop"}'
+    drop(booted, "trace.txt", trace.encode())
+    expect(page.locator("#source-name")).to_have_text("trace.txt")
+    assert "- Faults: not known\n" in page.evaluate(REPORT)
     # Beside what is known to be broken.
     raw = b'data: {"choices":[{"delta":{"content":"\xe4"}}]}\n\n'
     drop(booted, "both.sse", (event("né") + event("a � is")).encode() + raw)

@@ -46,6 +46,8 @@ export async function reportText(recording, described) {
   // A block of code ends at as many backticks as it begins with.
   let fence = "```";
   while (picture.some((line) => line.includes(fence))) fence += "`";
+  // A trace with a dot for each byte beyond ASCII.
+  const isBlind = !count && /cannot be seen/.test(recording.verdict ?? "");
   const lines = [
     TITLE,
     "",
@@ -56,7 +58,7 @@ export async function reportText(recording, described) {
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}${recording.stop.length ? `; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ")}` : ""}`,
     `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "no reason given"}`,
-    `- Faults: ${count}${inDoubt ? `; not known whether there are, in ${inDoubt} place${inDoubt === 1 ? "" : "s"}` : ""}${describeSplits(recording)}`,
+    `- Faults: ${isBlind ? "not known" : count}${inDoubt ? `; not known whether there are, in ${inDoubt} place${inDoubt === 1 ? "" : "s"}` : ""}${describeSplits(recording)}`,
     ...says("By the server’s count", described.header.source?.usage),
     ...says("By the HAR", described.header.source?.timings),
     ...(notRead ? [`- ${notRead}`] : []),
