@@ -350,6 +350,8 @@ def _on_control_tokens(said: bytes) -> str:
             "“</think>” is in the text without “<think>” before it: what is before it may be "
             "reasoning that the server did not take apart."
         )
+    if said.strip().startswith(OPEN) and CLOSE in said:
+        return "Its reasoning is in the text, between “<think>” and “</think>”: the server did not take it apart."
     if not any(token.encode() in said for token in CONTROL_TOKENS + (END_OF_S,)):
         return ""
     ends = said.strip().endswith(END_OF_S.encode()) and b"<s>" not in said

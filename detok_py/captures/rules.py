@@ -99,11 +99,11 @@ RULES = {
     ),
     "parted": (
         "engine",
-        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail.",
+        "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: the halves of one character came in two events. Strings of JavaScript join them; other clients show � or fail. All panes here show it joined, in the second event.",
     ),
     "parted-messages": (
         "unknown",
-        "The sender cut the text by UTF-16 units: the halves of one character came in two messages. Strings of JavaScript join them, and nothing is lost; other clients show � or fail.",
+        "The sender cut the text by UTF-16 units: the halves of one character came in two messages. Strings of JavaScript join them, and nothing is lost; other clients show � or fail. All panes here show it joined, in the second message.",
     ),
     "escaped": (
         "engine",

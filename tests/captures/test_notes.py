@@ -536,7 +536,10 @@ def test_an_answer_with_another_id_is_another_answer_also_without_an_end_before_
     ("text", "mark"),
     [
         ("Hm, ja.</think>Ja.", "“</think>” is in the text without “<think>”"),
-        ("<think>Hm.</think>Ja.", ""),
+        (
+            "<think>Hm.</think>Ja.",
+            "between “<think>” and “</think>”: the server did not take it apart.",
+        ),
         ("Es endet mit `</think>`.", ""),
         ("Ja.</s>", "“</s>”"),
         ("<s>Nein</s> ja, <s>nein</s>", ""),
