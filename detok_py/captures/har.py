@@ -14,6 +14,7 @@ from .hubs import of_messages
 from .log import LoggedEvent, Problem
 from .notes import note_of_size
 from .parse import Halves, base64_bytes, parse_json
+from .sentence import MESSAGES
 from .servers import CONTENT, LOST
 from .stream import (
     NO_FACTS,
@@ -37,7 +38,7 @@ LEAST_HEX = 8  # digits of a body that is read as hex
 ANSWERED = " answered HTTP "
 MESSAGE = "error.message|error|message|detail"
 AS_TEXT = "its binary messages were saved as text, which breaks them"
-BODY, MESSAGES = "the response body", "the messages"
+BODY = "the response body"
 
 
 def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:

@@ -12,6 +12,7 @@ from ..errors import CaptureError
 from .event_shapes import find, read_event
 from .log import LoggedEvent
 from .parse import is_utf8, parse_json
+from .sentence import FAILED
 from .servers import LOST
 from .stream import AT_NO_END, of_events, with_end, with_fact, with_note
 from .times import seconds_in
@@ -231,7 +232,7 @@ def _value_of(message: Any, texts: dict[str, int]) -> Any:
     if message.role == ERROR or (_has(message.name, ("error",)) and message.name not in texts):
         found = [one for one in message.given if isinstance(one, str)]
         found += [one for one in find(message.given, SENTENCES) if isinstance(one, str)]
-        return {"error": {"message": found[0] if found else "The server failed."}}
+        return {"error": {"message": found[0] if found else FAILED}}
     place = texts.get(message.name, -1)
     if place < 0 or len(message.given) <= place:
         return None

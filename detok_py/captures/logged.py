@@ -5,11 +5,10 @@ In: lines. Out: where an event begins, the event alone, and whether a line is th
 
 from typing import Any
 
-from ..errors import CaptureError
 from ..protocol.sse import is_data_part
 from .event_shapes import read_event
 from .order import value_of
-from .parse import parse_json
+from .parse import value_of_json
 from .times import seconds_in
 
 SPACES = (b" ", b"\t", b"|")
@@ -192,7 +191,7 @@ def uncut(lines: list[bytes]) -> "tuple[list[bytes], list[tuple[int, str]], int]
         levels = _levels(text) if at >= 0 else []
         if 0 < len(levels) < MOST_OPEN:
             after = b"".join(lines[n + 1 : n + 2])
-            if not cut and _value_of(lines[n][at:] + after) is not None:
+            if not cut and value_of_json(lines[n][at:] + after) is not None:
                 break  # a console broke the line at a bracket
             made, state = _before_cut(text, levels)
             if not state or b"data:" in line[:at] or '"choices"' in text:
@@ -272,16 +271,8 @@ def _before_cut(text: str, levels: list[list[Any]]) -> tuple[str, str]:
 
 def _said(text: str) -> list[Any]:
     """Return what an event says, its TEXTS first; [] if that is not known."""
-    said = read_event(_value_of(text.encode()), 0, "")
+    said = read_event(value_of_json(text), 0, "")
     if said is None:
         return []
     calls = [(call.name, call.text) for call in said.calls]
     return [said.text, said.reasoning, calls, said.all, said.finish, said.error]
-
-
-def _value_of(data: bytes) -> Any:
-    """Return the value of JSON, None if it is none."""
-    try:
-        return parse_json(data.decode(), 1, halves=True)
-    except (CaptureError, UnicodeError):
-        return None

@@ -176,9 +176,11 @@ def _on_replaced(events: list[Any]) -> str:
     """
     for event in events[::-1]:
         value = value_of(event)
-        said = find(value, "replaced|[event=message_replace].answer")
-        if said and isinstance(said[0], str):
-            text = said[0].replace("\n", "\\n")
+        known = value if isinstance(value, dict) else {}
+        of_dify = known.get("event") == "message_replace"
+        said = known.get("answer" if of_dify else "replaced")
+        if isinstance(said, str):
+            text = said.replace("\n", "\\n")
             return (
                 f"In line {event.line} the server replaced the answer by “{quoted(text)}”: the "
                 "text here is what it had sent."

@@ -37,6 +37,19 @@ def parse_json(text: str, number: int, *, halves: bool = False) -> Any:
     return value
 
 
+def value_of_json(data: "str | bytes") -> Any:
+    """Return the value of JSON, None if it is none.
+
+    >>> value_of_json('{"a": 1}'), value_of_json(b"{a")
+    ({'a': 1}, None)
+    """
+    try:
+        text = data.decode() if isinstance(data, bytes) else data
+        return parse_json(text, 1, halves=True)
+    except (CaptureError, UnicodeError):
+        return None
+
+
 def base64_bytes(text: str) -> bytes:
     """Return the bytes of a text in base64 (RFC 4648). Raises CaptureError.
 

@@ -16,7 +16,7 @@ from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, wi
 from .fold import Folded
 from .frames import packets, read_frames
 from .gateways import broken_borders, pieces_of_console, pieces_of_log
-from .har import BODY, GZIP, MESSAGES, of_bodies, of_har
+from .har import BODY, GZIP, of_bodies, of_har
 from .hubs import of_lines as of_hub
 from .kinds import kind_of
 from .log import (
@@ -36,6 +36,7 @@ from .order import quoted
 from .parse import is_utf8, parse_json
 from .printed import joined_values
 from .printout import may_be_printed, of_printed
+from .sentence import MESSAGES
 from .servers import COMPATIBLE
 from .stream import (
     INVALID,

@@ -74,9 +74,10 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
             "Whether anything broke cannot be seen: the file has a dot for each byte beyond ASCII."
         )
     first, last = [facts.missing, facts.notes], ""
+    of = "message" if facts.lines == MESSAGES else "line"
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
-        line = f" in line {facts.error}" if facts.error else ""
+        line = f" in {of} {facts.error}" if facts.error else ""
         why = "" if message == FAILED else f": “{message[:200]}”"
         first.insert(0, f"The server ended it with an error{line}{why}.")
     elif facts.no_end:
@@ -89,13 +90,13 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
         first.append(_on_end(str(end.get("reason")), verdicts, facts))
     if facts.others:
         lines = listed([str(line) for line in facts.others])
-        last = f"Another answer begins in line {lines}; its text is behind the first one's."
+        last = f"Another answer begins in {of} {lines}; its text is behind the first one's."
         if len(facts.others) > 1:
-            last = f"Other answers begin in lines {lines}; their texts are behind the first one's."
+            last = f"Other answers begin in {of}s {lines}; their texts are behind the first one's."
     whole, notes = [" ".join([one for one in first + [text, last] if one]) for text in (said, "")]
-    if facts.lines == MESSAGES:
-        whole, notes = [text.replace(" in line ", " in message ") for text in (whole, notes)]
-    elif facts.lines and any(mark in notes for mark in (" line ", " lines ", "(line ")):
+    # The server's own words may name lines of something else.
+    named = notes if of == "line" else f" {facts.missing} {facts.notes}"
+    if facts.lines and any(mark in named for mark in (" line ", " lines ", "(line ")):
         where = f" Line numbers are those of {facts.lines}."
         whole, notes = whole + where, notes + where
     return whole, notes

@@ -10,10 +10,9 @@ finds out which server sends them.
 
 from typing import Any, NamedTuple
 
-from ..errors import CaptureError
 from .alike import MARKER
 from .event_shapes import Calls, find, read_event, without_last
-from .parse import parse_json
+from .parse import value_of_json
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
 # tokens: (id or None, bytes or None) each, [] if the event has none
@@ -286,7 +285,7 @@ def _logged_in(event: Any) -> Any:
     for key in OF_LINES:
         value = event.get(key)
         if isinstance(value, str) and value[:2] == '{"':
-            value = _value_in(value)
+            value = value_of_json(value)
         elif not is_log:
             continue
         if isinstance(value, dict) and read_event(value) is not None:
@@ -297,13 +296,6 @@ def _logged_in(event: Any) -> Any:
 def _ends_answer(data: "bytes | None") -> bool:
     """Return whether the text of a token is a marker, such as <|im_end|> or </s>."""
     return data is not None and data[:1] == b"<" and data[-1:] == b">"
-
-
-def _value_in(text: str) -> Any:
-    try:
-        return parse_json(text, 1, halves=True)
-    except CaptureError:
-        return None
 
 
 def _variant_of(api: str, event: Any) -> str:

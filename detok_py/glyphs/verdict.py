@@ -268,9 +268,8 @@ def _text(seen: Seen, options: Options) -> Entries:
 def _is_new(one: str, seen: Seen, options: Options) -> bool:
     """Return whether the page may show an answer anew that it showed before it was asked."""
     whole = letters(one)
-    if options.before is None or len(whole) < WHOLE or whole not in letters(options.before):
-        return True
-    if letters(seen.text).count(whole) > letters(options.before).count(whole):
+    there = 0 if len(whole) < WHOLE else letters(options.before or "").count(whole)
+    if not there or letters(seen.text).count(whole) > there:
         return True
     first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
     later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]
@@ -282,8 +281,9 @@ def _strays(seen: Seen, options: Options) -> Entries:
     if options.before is None or not options.compared:
         return
     known = "\n".join([*options.compared, *options.sent, options.before])
-    near = [text for one in options.compared for text in values(one, seen.text)]
-    for text in strays(known, seen.text):
+    found = strays(known, seen.text)
+    near = [text for one in options.compared for text in values(one, seen.text) if found]
+    for text in found:
         if not any(text in one or one.endswith(text) for one in near):
             yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
 

@@ -274,3 +274,11 @@ def test_lines_of_signalr_keep_their_separators():
     lines = [{"protocol": "json", "version": 1}, {}, *said, {"type": 3, "invocationId": "0"}]
     log = "".join(json.dumps(line, ensure_ascii=False) + "\x1e\n" for line in lines)
     assert content(read(log.encode())) == "".join(words)
+
+
+def test_the_words_of_a_server_keep_their_lines_where_messages_are_counted():
+    said = "Bad token in line 4"
+    messages = items("né ", "🚆", last={"type": 3, "invocationId": "0", "error": said})
+    out = json.loads(page.capture_rows(socket(messages).encode().hex(), "a.har"))
+    assert f"with an error in message 6: “{said}”." in out["verdict"]
+    assert "Line numbers" not in out["verdict"]
