@@ -252,8 +252,10 @@ class Follower:
                 return "older", None
         if shared is not None and (shared.lease is not None or shared.claiming):
             return status, shared  # an engine here writes it now: there is nothing to copy
+        base = unpack(reply[7][0][1][1])[0]["s"] if reply[7] else int(reply[4])
+        if run is not None and reply[7] and base > run.log.position:
+            known = False  # the log was trimmed behind another reader: this copy cannot go on
         if not known or shared is None:
-            base = unpack(reply[7][0][1][1])[0]["s"] if reply[7] else int(reply[4])
             if run is not None and run.reader.session is not None:
                 run.reader.session.give_way(clock())
             if run is not None and base > after:

@@ -5,12 +5,10 @@ The rules and pieces are made here; those of the large test data are walked thro
 is present.
 """
 
-import gc
 import itertools
 import json
 import random
 import sys
-import time
 
 import pytest
 
@@ -414,11 +412,11 @@ def most_calls(rules, number):
     return max(calls_of(t.push, i) for i in later[:30]) / stages
 
 
-def bounded(length, step=1):
+def bounded(length, step=1, most=MAX_CALLS):
     orders = list(itertools.product(EACH, repeat=length))[::step]
     counts = [most_calls(sequence(*order), number) for number, order in enumerate(orders)]
     worst = max(counts)
-    assert worst <= MAX_CALLS, (worst, orders[counts.index(worst)])
+    assert worst <= most, (worst, orders[counts.index(worst)])
     return sum(count > 0 for count in counts)
 
 
@@ -435,39 +433,10 @@ def test_every_push_is_bounded_whatever_the_order_of_three_rules():
     assert bounded(3, 5) > 200
 
 
-def worst_push(rules, number):
-    """Return the milliseconds of the worst push behind a thousand, each the best of three."""
-    made = stream_of(rules, number)
-    if made is None:
-        return 0
-    t, first, later = made
-    t.feed(first)
-    best = [float("inf")] * len(later)
-    for _ in range(3):
-        stream = t.copy()
-        for at, token_id in enumerate(later):
-            began = time.process_time()
-            stream.push(token_id)
-            best[at] = min(best[at], (time.process_time() - began) * 1000)
-    return max(best)
-
-
 @pytest.mark.soak
 @pytest.mark.native
-def test_no_push_takes_a_millisecond_whatever_the_order_of_the_rules():
-    orders = [order for n in (1, 2, 3) for order in itertools.product(EACH, repeat=n)]
-    gc.disable()
-    try:
-        took = [worst_push(sequence(*order), number) for number, order in enumerate(orders)]
-        # Something else may have taken the machine's caches: those that seem slow run again.
-        for number in [number for number, each in enumerate(took) if each > 1]:
-            again = [worst_push(sequence(*orders[number]), number) for _ in range(5)]
-            took[number] = min(took[number], *again)
-    finally:
-        gc.enable()
-    worst = max(took)
-    print(f"\n{sum(map(bool, took))} of {len(orders)} orders load, worst push {worst:.3f} ms")
-    assert worst <= 1, orders[took.index(worst)]
+def test_every_push_is_bounded_in_every_order_of_three_rules():
+    assert bounded(3, most=64) > 1000
 
 
 def test_a_run_of_bytes_costs_the_same_at_its_end_as_at_its_beginning():
