@@ -167,7 +167,7 @@ def test_a_memory_comes_back_as_it_was_without_its_empty_pages(page, size):
           const { unpackMemory, PAGE } = await import("/src/memory-snapshot.js");
           const [snapshot, memory] = await window.snapshot(size);
           const nothing = await snapshot.recall();
-          await snapshot.remember(memory, '4567');
+          await snapshot.remember(memory.slice(), '4567');
           const head = new Uint8Array(PAGE), heap = new Uint8Array(size + PAGE);
           heap.fill(1, 0, PAGE / 2 * (size > PAGE)); // what a Python that starts has there
           unpackMemory(await (await snapshot.recall()).memory, head, heap);
@@ -205,7 +205,7 @@ def test_a_memory_that_is_damaged_does_not_come_back(page):
         """
           const [snapshot, memory] = await window.snapshot(655_360), seen = {};
           for (const [name, change] of Object.entries(damages)) {
-            await snapshot.remember(memory, '4567');
+            await snapshot.remember(memory.slice(), '4567');
             const bytes = new Uint8Array(await (await snapshot.store.match(snapshot.url)).arrayBuffer());
             await snapshot.store.put(snapshot.url, new Response(change(bytes)));
             seen[name] = (await outcome((await snapshot.recall()).memory)).startsWith("Error: ");

@@ -117,12 +117,18 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     await other?.install(python, await tool);
     python.runPython("import detok_py.page.streams");
     /** Whether the library is of this version: the site may be changing at this moment. */
-    const isSame = async () =>
-      version.startsWith(await sumOf(python.FS.readFile(libraryFile(python.FS))));
+    const isSame = async () => {
+      const { node } = python.FS.lookupPath(libraryFile(python.FS));
+      return version.startsWith(await sumOf(node.contents.subarray(0, node.usedBytes)));
+    };
     const remember = async () => {
       // Made before JavaScript holds a Python object, which a later visit would not have. The
       // installer's requests have ended, so Python's objects of them are dropped.
-      const memory = snapshot && python.makeMemorySnapshot({ serializer: other && (() => null) });
+      const memory =
+        snapshot &&
+        encodingInJavaScript(() =>
+          python.makeMemorySnapshot({ serializer: other && (() => null) }),
+        );
       await new Promise((resolve) => setTimeout(resolve, 500)); // the first characters come first
       if (memory && (await isSame())) await snapshot.remember(memory, version);
     };
@@ -163,6 +169,28 @@ function wasmFailure() {
       return made;
     };
   });
+}
+
+/**
+ * Do something without `encodeInto`, which Pyodide gives the memory that it makes: the browser's
+ * engine would hold the whole of it until it next collects garbage.
+ * @template T
+ * @param {() => T} work
+ * @returns {T}
+ */
+function encodingInJavaScript(work) {
+  const { encodeInto } = TextEncoder.prototype;
+  /** @param {string} text @param {Uint8Array} bytes */
+  TextEncoder.prototype.encodeInto = function (text, bytes) {
+    const encoded = this.encode(text);
+    bytes.set(encoded);
+    return { read: text.length, written: encoded.length };
+  };
+  try {
+    return work();
+  } finally {
+    TextEncoder.prototype.encodeInto = encodeInto;
+  }
 }
 
 /**

@@ -44,15 +44,18 @@ export class MemorySnapshot {
   }
 
   /**
-   * Keep a memory here, in place of other versions.
+   * Keep a memory here, in place of other versions. It is emptied.
    * @param {Uint8Array<ArrayBuffer>} memory
    * @param {string} version
    */
   async remember(memory, version) {
-    const packed = new Response(await packMemory(memory), { headers: { version } });
+    const packed = await packMemory(memory);
+    // A worker that waits collects no garbage, and this is 31 MB. Older browsers lack `transfer`.
+    /** @type {any} */ (memory.buffer).transfer?.(0);
+    const answer = new Response(packed, { headers: { version } });
     // Earlier releases had the version in the address.
     await this.store.delete(this.url, { ignoreSearch: true });
-    await this.store.put(this.url, packed);
+    await this.store.put(this.url, answer);
   }
 }
 
@@ -78,25 +81,24 @@ async function check(packed) {
 /** @param {Uint8Array<ArrayBuffer>} memory  What Pyodide's `makeMemorySnapshot` gives. */
 export async function packMemory(memory) {
   const [, start = 0] = new Uint32Array(memory.buffer, memory.byteOffset, 2);
-  const head = new Uint8Array(PAGE);
-  head.set(memory.subarray(0, start));
-  new Uint32Array(head.buffer)[1] = PAGE; // where the heap begins
   const heap = memory.subarray(start);
   const words = new Uint32Array(heap.buffer, heap.byteOffset, heap.length >> 2);
-  const pages = [head];
   const numbers = [0];
   for (let at = 0; at < heap.length; at += PAGE) {
     // Packing takes long, so the worker answers calls in between.
     if (at % (64 * PAGE) === 0) await new Promise((resolve) => setTimeout(resolve));
-    if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean)) {
-      pages.push(heap.subarray(at, at + PAGE));
-      numbers.push(at / PAGE + 1);
-    }
+    if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean)) numbers.push(at / PAGE + 1);
   }
-  const table = new Uint32Array([pages.length, ...numbers]);
-  const packed = new Uint8Array(
-    await new Blob([new Uint8Array(DIGEST), table, ...pages]).arrayBuffer(),
-  );
+  const table = new Uint32Array([numbers.length, ...numbers]);
+  const head = DIGEST + table.byteLength;
+  const packed = new Uint8Array(head + numbers.length * PAGE);
+  packed.set(new Uint8Array(table.buffer), DIGEST);
+  packed.set(memory.subarray(0, start), head);
+  packed.set(new Uint8Array(new Uint32Array([PAGE]).buffer), head + 4); // where the heap begins
+  numbers.forEach((number, n) => {
+    const page = heap.subarray((number - 1) * PAGE, number * PAGE);
+    if (number > 0) packed.set(page, head + n * PAGE);
+  });
   packed.set(await digest(packed.subarray(DIGEST)));
   return packed;
 }
