@@ -149,7 +149,8 @@ def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     `make test` has every n-th case of what is marked `sampled(n)`, and nothing that is marked
     `full`; `make test-all` has the rest. It has once more, as `make soak` has, what is
     property-based, with more examples, or marked `again`. Inside Pyodide, which is a CPython,
-    `make test` has every third case of these, and of the laws there are no more.
+    `make test` has every third case of its tests, `make test-all` has all cases of them, and `make
+    soak` the others too; of the laws there is never more than a third.
     """
     soak = item.get_closest_marker("soak") is not None
     sampled = item.get_closest_marker("sampled")
@@ -157,6 +158,8 @@ def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if IN_PYODIDE and number % 3 and (tier == "test" or item.path.parent.name == "laws"):
         return False
+    if IN_PYODIDE:
+        return not soak and (tier == "soak" or not full)
     if tier == "soak":
         return bool(soak or law or item.get_closest_marker("again"))
     if soak or tier in ("any", "real-uis", "real-engines"):
