@@ -68,7 +68,7 @@ check:
 	@exec $(VENV) tools/checks.py check
 
 soak:
-	$(call setup,test)
+	$(call setup,test-all)
 	@exec $(VENV) tools/checks.py soak
 
 mutants:
