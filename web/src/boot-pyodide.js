@@ -118,7 +118,7 @@ export async function bootPython(runtimeUrl, onProgress, options = {}) {
     python.runPython("import detok_py.page.streams");
     /** Whether the library is of this version: the site may be changing at this moment. */
     const isSame = async () => {
-      const { node } = python.FS.lookupPath(libraryFile(python.FS));
+      const node = libraryNode(python.FS);
       return version.startsWith(await sumOf(node.contents.subarray(0, node.usedBytes)));
     };
     const remember = async () => {
@@ -214,9 +214,11 @@ export function filler(streams) {
   };
 }
 
-/** The path of the standard library. @param {any} FS */
-const libraryFile = (FS) =>
-  `/lib/${FS.readdir("/lib").find((/** @type {string} */ name) => name.endsWith(".zip"))}`;
+/** The standard library's file. @param {any} FS */
+const libraryNode = (FS) =>
+  FS.lookupPath(
+    `/lib/${FS.readdir("/lib").find((/** @type {string} */ name) => name.endsWith(".zip"))}`,
+  ).node;
 
 /**
  * Put the standard library in its place. Its URL is requested when Python first reads the file.
@@ -226,7 +228,7 @@ const libraryFile = (FS) =>
  * @param {number} size
  */
 function readWhenAsked(FS, url, size) {
-  const { node } = FS.lookupPath(libraryFile(FS));
+  const node = libraryNode(FS);
   /** @type {Uint8Array | undefined} */
   let bytes;
   const read = () => {

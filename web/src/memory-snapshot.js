@@ -89,15 +89,13 @@ export async function packMemory(memory) {
     if (at % (64 * PAGE) === 0) await new Promise((resolve) => setTimeout(resolve));
     if (words.subarray(at >> 2, (at + PAGE) >> 2).some(Boolean)) numbers.push(at / PAGE + 1);
   }
-  const table = new Uint32Array([numbers.length, ...numbers]);
-  const head = DIGEST + table.byteLength;
-  const packed = new Uint8Array(head + numbers.length * PAGE);
-  packed.set(new Uint8Array(table.buffer), DIGEST);
-  packed.set(memory.subarray(0, start), head);
-  packed.set(new Uint8Array(new Uint32Array([PAGE]).buffer), head + 4); // where the heap begins
-  numbers.forEach((number, n) => {
-    const page = heap.subarray((number - 1) * PAGE, number * PAGE);
-    if (number > 0) packed.set(page, head + n * PAGE);
+  const first = DIGEST + 4 * (1 + numbers.length);
+  const packed = new Uint8Array(first + numbers.length * PAGE);
+  new Uint32Array(packed.buffer, DIGEST, 1 + numbers.length).set([numbers.length, ...numbers]);
+  packed.subarray(first, first + PAGE).set(memory.subarray(0, start)); // throws if it is longer
+  new Uint32Array(packed.buffer, first)[1] = PAGE; // where the heap begins
+  numbers.slice(1).forEach((number, n) => {
+    packed.set(heap.subarray((number - 1) * PAGE, number * PAGE), first + (n + 1) * PAGE);
   });
   packed.set(await digest(packed.subarray(DIGEST)));
   return packed;
