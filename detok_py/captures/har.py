@@ -1,6 +1,6 @@
 """The stream in a HAR file: of a socket, or of a body (HAR 1.2, `content`).
 
-In: the value of a HAR file. Out: an `Import` (stream.py). Browsers save the frames of a WebSocket
+In: the value of a HAR file. Out: an `Import` (imported.py). Browsers save the frames of a WebSocket
 as `_webSocketMessages`: text as it is, binary data in base64.
 """
 
@@ -11,24 +11,24 @@ from ..protocol import wire
 from .capture import EVENT, frames_of
 from .event_shapes import find
 from .hubs import of_messages
-from .log import LoggedEvent, Problem
-from .notes import note_of_size
-from .parse import Halves, base64_bytes, parse_json
-from .sentence import MESSAGES
-from .servers import CONTENT, LOST
-from .stream import (
+from .imported import (
     NO_FACTS,
-    NO_TEXT,
     REPLACED,
     Chunk,
     Import,
     fidelity,
     inside,
-    of_events,
-    of_records,
     with_note,
     with_problems,
+    with_told,
 )
+from .log import LoggedEvent, Problem
+from .notes import note_of_size
+from .parse import Halves, base64_bytes, parse_json
+from .rules import SIZE
+from .sentence import MESSAGES
+from .servers import CONTENT, LOST
+from .stream import NO_TEXT, of_events, of_records
 from .times import since_first
 
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
@@ -91,7 +91,8 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     if timings:
         found.header["source"]["timings"] = timings
     if number:
-        found = with_note(found, _on_size(entries[number - 1], browser == CHROME))
+        known, note = _on_size(entries[number - 1], browser == CHROME)
+        found = with_told(with_note(found, note), SIZE, known)
     failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
@@ -118,20 +119,20 @@ def _timings(entry: Any) -> str:
     return ", ".join(said)
 
 
-def _on_size(entry: Any, by_chrome: bool) -> str:
-    """Return what follows from the size of an entry's body, if its text is there as it is. Other
-    tools may count characters, or the text that they have decoded.
+def _on_size(entry: Any, by_chrome: bool) -> tuple[str, str]:
+    """Return what follows from the size of an entry's body, if its text is there as it is, as
+    `note_of_size` does. Other tools may count characters, or the text that they have decoded.
     """
     content = (entry.get("response") or {}).get("content") or {}
     text = content.get("text")
     if not isinstance(text, str) or content.get("encoding") == "base64":
-        return ""
+        return "", ""
     size = content.get("size")
     count = len(text.encode("utf-8", "replace"))
     # No encoding explains so many.
     if type(size) is int and size > MOST_TIMES * count + LEAST_CUT:
-        return f"The HAR counts {size} bytes of its body, and has {count} of them here."
-    return note_of_size(size, text) if by_chrome else ""
+        return "", f"The HAR counts {size} bytes of its body, and has {count} of them here."
+    return note_of_size(size, text) if by_chrome else ("", "")
 
 
 def _is_empty(why: str) -> bool:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from .event_shapes import find, read_event
+from .imported import AT_NO_END, with_end, with_fact, with_note
 from .log import LoggedEvent
 from .parse import is_utf8, parse_json
 from .sentence import FAILED
 from .servers import LOST
-from .stream import AT_NO_END, of_events, with_end, with_fact, with_note
+from .stream import of_events
 from .times import seconds_in
 
 # by: SIGNALR or SOCKET_IO · name: of what is called, CALL for an item of a stream · given: its

@@ -6,12 +6,14 @@ In: the bytes of a file, its problems, its chunks. Out: sentences, each true by 
 
 from typing import Any
 
+from ..decode.utf8 import last_complete_utf8_end
 from .alike import Same, Texts
 from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
 from .mojibake import CP1252, QUOTES, find_misread
 from .order import quoted, value_of
 from .parse import is_utf8
+from .rules import CAME_SO, ONE_BYTE, READ_WRONG
 from .sentence import CONTROL, COPY_BROKEN, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 from .servers import REASONING as REASONED
@@ -199,34 +201,37 @@ def _on_stop(events: list[Any]) -> str:
     return ""
 
 
-def note_of_size(size: Any, text: str) -> str:
+def note_of_size(size: Any, text: str) -> tuple[str, str]:
     """Return what follows from the number of bytes that Chrome counted on the network of a body
-    whose text is broken or misread; "" if the text is whole, or if nothing follows.
+    whose text is broken or misread: CAME_SO, READ_WRONG or ONE_BYTE, or "" if none does; and a
+    sentence, "" if the text is whole, or if nothing follows.
 
-    >>> note_of_size(5, "a \ufffd")
+    >>> note_of_size(5, "a \ufffd")[1]
     'Chrome counted 5 bytes (`content.size`), as many as this text has in UTF-8: it came so to \
 the browser.'
     """
     lost, runs = text.count(LOST.decode()), find_misread(text)
     if type(size) is not int or not (lost or runs) or any("\ud800" <= c <= "\udfff" for c in text):
-        return ""
+        return "", ""
     count = len(text.encode())
     right = sum([len(text[one.begin : one.end].encode()) - len(one.right.encode()) for one in runs])
     said = f"Chrome counted {size} bytes (`content.size`), "
     if size == count:
-        return said + "as many as this text has in UTF-8: it came so to the browser."
+        return CAME_SO, said + "as many as this text has in UTF-8: it came so to the browser."
     if not lost and size == count - right:
-        return said + (
+        return READ_WRONG, said + (
             "as many as the right text has: they were right, and what read them took them for "
             "another encoding."
         )
     # A \ufffd has three bytes in UTF-8, and stands for one to three.
     if not runs and count - 2 * lost <= size < count:
-        return said + (
-            f"and this text has {count} in UTF-8: at least one � stands for bytes that were not "
-            "UTF-8 when they came, so the model did not write it."
+        all_ = size == count - 2 * lost
+        which = "each � was one byte" if all_ else "at least one � was less than three bytes"
+        return ONE_BYTE if all_ else "", said + (
+            f"and this text has {count} in UTF-8: {which} when it came, so the model did not write "
+            "it."
         )
-    return ""
+    return "", ""
 
 
 def _on_done(events: list[Any], server: Any) -> str:
@@ -330,10 +335,9 @@ def notes_on(
             f"The bytes of the � in line {listed([str(line) for line in lines['written']])} are "
             "given as EF BF BD: the model wrote it, or the server took them from broken text."
         )
-    ids = sum([len([i for i, _ in chunk.tokens if i is not None]) for chunk in chunks])
-    all_ids = all(chunk.tokens or not chunk.data for chunk in chunks)
-    counted = 0 if lines["other"] else server.total  # each answer has its own count
-    if ids and all_ids and counted and abs(counted - ids) > 1 and not left_out:
+    counted = 0 if lines["other"] or left_out else server.total  # each answer has its own count
+    more, ids = _more_tokens(counted, chunks)
+    if abs(more) > 1:
         said.append(f"The server counts {counted} tokens, and its events have {ids} ids.")
     said += _ids_of_two_texts(chunks)
     if server.broken_call and not any(one.reason.startswith(PAGER) for one in problems):
@@ -343,10 +347,26 @@ def notes_on(
     return " ".join([one for one in said if one])
 
 
-def _on_control_tokens(said: bytes) -> str:
-    """Return a sentence on tokens of turns that stand in the text; "" if there are none, or if all
-    of them are quoted or in code, where they may be meant.
+def _more_tokens(counted: int, chunks: list[Any]) -> tuple[int, int]:
+    """Return how many tokens more a server counts than its events have ids, and these; (0, 0) if it
+    counts none, or if some events have none.
     """
+    ids = sum([len([i for i, _ in chunk.tokens if i is not None]) for chunk in chunks])
+    all_ids = all(chunk.tokens or not chunk.data for chunk in chunks)
+    return (counted - ids, ids) if ids and counted and all_ids else (0, 0)
+
+
+def lacks_ids(server: Any, chunks: list[Any]) -> bool:
+    """Return whether ids are missing. llama-server has only the last id of a character of several
+    tokens, and counts its tokens in /completion alone.
+    """
+    if not server.total and server.name.startswith("llama-server"):
+        return any(chunk.data and max(chunk.data) > 127 for chunk in chunks)
+    return _more_tokens(server.total, chunks)[0] > 1
+
+
+def _on_think_tags(said: bytes) -> str:
+    """Return a sentence on reasoning that stands in the text; "" if none does."""
     if CLOSE in said and OPEN not in said.partition(CLOSE)[0] and b"`" + CLOSE not in said:
         return (
             "“</think>” is in the text without “<think>” before it: what is before it may be "
@@ -354,6 +374,13 @@ def _on_control_tokens(said: bytes) -> str:
         )
     if said.strip().startswith(OPEN) and CLOSE in said:
         return "Its reasoning is in the text, between “<think>” and “</think>”: the server did not take it apart."
+    return ""
+
+
+def _on_control_tokens(said: bytes) -> str:
+    """Return a sentence on tokens of turns that stand in the text; "" if there are none, or if all
+    of them are quoted or in code, where they may be meant.
+    """
     if not any(token.encode() in said for token in CONTROL_TOKENS + (END_OF_S,)):
         return ""
     ends = said.strip().endswith(END_OF_S.encode()) and b"<s>" not in said
@@ -378,7 +405,37 @@ def checked_text(chunks: list[Any]) -> tuple[list[Any], str]:
     """Return the chunks without the bytes of tokens that are wrong, and sentences on them."""
     said = b"".join([one.data for one in chunks if one.data and one.channel == CONTENT])
     out, spoiled = _without_lost(chunks, said)
-    return out, f"{spoiled} {_on_control_tokens(said)}".strip()
+    out, withheld = _without_ends(out)
+    notes = [spoiled, withheld, _on_think_tags(said), _on_control_tokens(said)]
+    return out, " ".join([one for one in notes if one])
+
+
+def _without_ends(chunks: list[Any]) -> tuple[list[Any], str]:
+    """Return the chunks without the tokens of those whose bytes begin inside a character that no
+    token before has begun, and which the text has whole; and a sentence on them.
+    """
+    out = list(chunks)
+    ends = []
+    held: dict[str, bytes] = {}  # the last bytes of each channel's tokens
+    for n, (seconds, channel, tokens, data, *rest) in enumerate(chunks):
+        before, pieces = held.pop(channel, b""), [piece for _, piece in tokens]
+        joined = b"" if None in pieces else b"".join(pieces)
+        if not joined:
+            continue
+        inside = 0x80 <= joined[0] < 0xC0 and last_complete_utf8_end(before) == len(before)
+        if inside and data and data != joined and data.endswith(joined) and LOST not in data:
+            out[n] = type(chunks[n])(seconds, channel, [], data, *rest)
+            ends.append(f"line {chunks[n].line}")
+        else:
+            held[channel] = (before + joined)[-3:]
+    if not ends:
+        return chunks, ""
+    many = len(ends) > 1
+    return out, (
+        f"In {len(ends)} {'events' if many else 'event'} ({listed(ends)}) the text has a whole "
+        f"character, and {'their tokens have' if many else 'its token has'} only the end of its "
+        "bytes: the tokens before did not come, so the text is read there."
+    )
 
 
 def _without_lost(chunks: list[Any], said: bytes) -> tuple[list[Any], str]:

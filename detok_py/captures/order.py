@@ -2,7 +2,7 @@
 times, and by where the answer begins.
 
 In: events, in order, and the chunks made of them. Out: (number of an event, what is wrong with it),
-as in `Facts` (stream.py).
+as in `Facts` (imported.py).
 """
 
 import json

@@ -27,12 +27,12 @@ from ..protocol.events import STARTS
 from .capture import write_capture
 from .cut import cut
 from .fold import Folded, shapes_in
+from .imported import SOME_IDS, Import, as_json, named_fidelity, summary, with_note, with_problems
 from .log import Problem
 from .read import read
 from .rows import count_of, shown
 from .sentence import sentence
 from .servers import CONTENT, TOOL_CALL
-from .stream import Import, as_json, summary, with_note, with_problems
 from .verdict import AGAINST_TOKENS, as_lists, from_header, judge
 
 __all__ = [
@@ -96,7 +96,7 @@ def capture_rows(
         deltas       those of the end
         format       the format that the content was read in, or null
         markup       the format that it seems to be in, if it was read in none
-        fidelity     what is exact in all rows: "ids", "bytes", or only "text"
+        fidelity     what is exact in all rows: "ids", "bytes", "some" (with some ids), or "text"
         verdict      a sentence on the whole stream
         notes        what of it is not about the text: an error, a missing end, another answer
         verdicts     as verdict.py has them
@@ -225,6 +225,8 @@ def _rows_of_texts(chunk: Any, answer: Answer) -> Iterator[Any]:
 
 def _vocabulary_for(found: Any, sha256: "str | None", problems: list[Any]) -> Any:
     """Return the vocabulary that reads the ids of a file; None if it is not known."""
+    if named_fidelity(found.header) == SOME_IDS and all(one.data for one in found.chunks):
+        return None  # ids are missing, and the text is not
     vocabulary = kept_vocabulary(_named(found.header)) or kept_vocabulary(sha256)
     unknown = _unknown_id(found.chunks, vocabulary)
     if unknown is None:
@@ -281,19 +283,18 @@ def _bytes_of(token_id: "int | None", data: "bytes | None", vocabulary: Any) -> 
 
 def _fidelity(header: dict[str, Any], rows: list[Any]) -> str:
     """Return the fidelity of all rows. Bytes may come from text, as the header says."""
-    engine = header.get("engine")
-    named = engine.get("fidelity") if isinstance(engine, dict) else None
+    named = named_fidelity(header)
     if any(row[6] is not None for row in rows) or not rows:
         return "text"
     if all(row[1][0] is not None for row in rows):
-        return "ids"
+        return SOME_IDS if named == SOME_IDS else "ids"
     return "text" if named == "text" else "bytes"
 
 
 def _with_fidelity(header: dict[str, Any], exact: str) -> dict[str, Any]:
     """Return a header whose engine has the fidelity of the rows, if it has one."""
     engine = header.get("engine")
-    if not isinstance(engine, dict) or "fidelity" not in engine:
+    if named_fidelity(header) in (None, SOME_IDS) or not isinstance(engine, dict):
         return header
     out = dict(header)
     out["engine"] = dict(engine)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import CaptureError
 from .frames import model_event
+from .imported import with_missing
 from .log import (
     DAMAGED,
     NO_EVENT,
@@ -28,7 +29,7 @@ from .reprs import (
     printed_value,
 )
 from .sentence import listed
-from .stream import PRINTED, of_events, with_missing
+from .stream import PRINTED, of_events
 from .times import seconds_in
 
 MOST_BEFORE = 20  # lines before the first value that a program printed

@@ -18,6 +18,7 @@ from .frames import packets, read_frames
 from .gateways import broken_borders, pieces_of_console, pieces_of_log
 from .har import BODY, GZIP, of_bodies, of_har
 from .hubs import of_lines as of_hub
+from .imported import INVALID, inside, with_borders, with_end, with_note, with_problems
 from .kinds import kind_of
 from .log import (
     BREAKS_OFF,
@@ -38,18 +39,7 @@ from .printed import joined_values
 from .printout import may_be_printed, of_printed
 from .sentence import MESSAGES
 from .servers import COMPATIBLE
-from .stream import (
-    INVALID,
-    LOSSY,
-    NO_BYTES,
-    inside,
-    of_events,
-    of_records,
-    with_borders,
-    with_end,
-    with_note,
-    with_problems,
-)
+from .stream import LOSSY, NO_BYTES, of_events, of_records
 from .wrapped import bodies_of_cassette, unwrapped
 
 # What only one server writes beside events: in a log; in comments of a stream.

@@ -129,12 +129,33 @@ RULES = {
         "engine",
         "The engine, or a gateway that writes its JSON anew, cut the text by UTF-16 units: half a character (a surrogate) arrived without the other.",
     ),
+    "inside-sent": (
+        "proxy",
+        "A proxy decoded each chunk of the network by itself: the pieces of one character are � within one event, which has one token.",
+    ),
+    "beside-sent": (
+        "unknown",
+        "There are � beside each other within one event: a proxy decoded each chunk of the network by itself; or, if the event has several tokens, the engine decoded each of them; or the model wrote them.",
+    ),
+    "known-sent": (
+        "unknown",
+        "The text has a �, and the text that the server sent whole at the end has a character there: the engine broke it, or a proxy.",
+    ),
+    "one-byte": (
+        "unknown",
+        "Each � was one byte when it came: bytes came that are not UTF-8, or what read or recorded them decoded each chunk of the network by itself.",
+    ),
     "maybe": (
         "unknown",
         "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
     ),
     "misread": ("client", ""),
-    "misread-part": ("unknown", ""),
+    "misread-sent": ("proxy", ""),
+    "misread-read": ("client", ""),
+    "misread-part": (
+        "unknown",
+        " Other lines are right, so the whole was not misread: the model may have quoted this one.",
+    ),
     "misread-east": ("client", ""),
     "asked": (
         "unknown",
@@ -182,13 +203,27 @@ RULES = {
     ),
     "wrapped": ("nobody", "A console broke lines at its width; they were joined here."),
 }  # fmt: skip
+# What the number of bytes on the network (notes.py) tells, and what it makes of rules: the text
+# came so to the browser; right bytes were read wrongly there; each \ufffd was one byte on its way.
+CAME_SO, READ_WRONG, ONE_BYTE = "came so", "read wrong", "one byte"
+SIZE = "size"  # their place in `Facts.told`
+BY_SIZE = {
+    CAME_SO: {
+        "misread": "misread-sent", "inside": "inside-sent", "beside": "beside-sent",
+        "known": "known-sent",
+    },
+    READ_WRONG: {"misread": "misread-read"},
+    ONE_BYTE: dict.fromkeys(("inside", "beside", "known", "maybe", "seam", "seam-known"), "one-byte"),
+}  # fmt: skip
 # Rules that know less than who it was; those in doubt, not even whether the text is broken.
 LESS = {
     "seam": "model",
     "borders": "sender", "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",
     "whole-token": "recorder", "misread": "reader", "misread-east": "reader",
+    "misread-sent": "server", "misread-read": "read",
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
     "cut-text": "doubt", "seam-of-messages": "doubt", "parted-messages": "doubt", "misread-part": "doubt",
+    "beside-sent": "doubt",
 }  # fmt: skip

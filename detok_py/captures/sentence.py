@@ -1,6 +1,6 @@
 """The verdict on a whole stream, in a few words.
 
-In: verdicts (verdict.py), facts (stream.py), the lines that could not be read (log.py). Out:
+In: verdicts (verdict.py), facts (imported.py), the lines that could not be read (log.py). Out:
 sentences. Held: nothing.
 """
 
@@ -43,16 +43,21 @@ FILTERS = ("filter", "safety", "prohibited", "blocklist", "recitation", "refusal
 NOTHING = "Nothing{} broken was found in it."
 NO_BROKEN = "No broken character was found in it."
 OWN_TEXT = " It is the server's own text: pieces that are missing or came twice may not show in it."
-BLAMED = ("engine", "model", "gateway", "sender", "proxy", "recorder", "reader", "unknown", "doubt")
+BLAMED = (
+    "engine", "model", "gateway", "sender", "server", "proxy", "recorder", "reader", "read",
+    "unknown", "doubt",
+)  # fmt: skip
 # What the sentence on the stream says of so many places.
 BLAMES = {
     "engine": "The engine broke {}.",
     "model": "The engine broke {}, unless the model wrote the � itself.",
     "gateway": "The engine, or a gateway, broke {}.",
     "sender": "The server, a proxy, or what recorded it, broke {}.",
+    "server": "The server, or a proxy, broke {}.",
     "proxy": "A proxy broke {}.",
     "recorder": "A proxy, or what recorded it, broke {}.",
     "reader": "The server, a proxy, a client, or what recorded it, broke {}.",
+    "read": "What read or recorded it broke {}.",
     "unknown": "It is broken in {}; by whom is not known.",
     "doubt": "In {}, it is not known who broke the text, or whether anyone did.",
 }

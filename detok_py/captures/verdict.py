@@ -9,6 +9,16 @@ from typing import Any, Iterator, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
+from .imported import (
+    ESCAPED,
+    HALF,
+    HALVES_AS_BYTES,
+    INVALID,
+    REPEATED,
+    REPLACED,
+    SOME_IDS,
+    named_fidelity,
+)
 from .mojibake import (
     CAUSES,
     CONSOLE,
@@ -23,10 +33,10 @@ from .mojibake import (
 from .parse import is_utf8
 from .replaced import asked, read_as
 from .rows import came, count_of, numbered, shown, texts_of
-from .rules import LESS, RULES
+from .rules import BY_SIZE, LESS, RULES, SIZE
 from .sentence import LENGTHS, listed
 from .servers import CONTENT
-from .stream import ESCAPED, HALF, HALVES_AS_BYTES, INVALID, PRINTED, REPEATED, REPLACED
+from .stream import PRINTED
 from .undecoded import named_bytes, named_spaces
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
@@ -66,8 +76,7 @@ KINDS_OF_NUMBERS = {
     "count": "counted", "doubled": "doubled",
 }  # fmt: skip
 LEAST_RIGHT = 2  # letters elsewhere, if a part is misread
-MISREAD = ("misread", "misread-part")
-PART = " Other lines are right, so the whole was not misread: the model may have quoted this one."
+MISREAD = ("misread", "misread-part", "misread-sent", "misread-read")
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 
@@ -79,9 +88,10 @@ def judge(
     the text that was held at the end. With `compares`, a server's text must be that of its tokens.
     """
     places: dict[str, list[Place]] = {}
+    by_size = BY_SIZE.get(found.facts.told.get(SIZE, ""), {})
 
     def add(rule: str, place: Place) -> None:
-        places.setdefault(rule, []).append(place)
+        places.setdefault(by_size.get(rule, rule), []).append(place)
 
     _judge_joined(found, rows, add)
     rights = _judge_against_whole(found, rows, chunks, add)
@@ -106,8 +116,7 @@ def judge(
         who, said = RULES[rule]
         said += found.facts.told.get(rule, "")
         if rule in MISREAD:
-            said = CAUSES[misread] + "."
-            said += PART if rule == "misread-part" else ""
+            said = CAUSES[misread] + "." + said
             if misread == CONSOLE:
                 said += " In PowerShell: [Console]::OutputEncoding = [Text.Encoding]::UTF8."
         elif rule == "misread-east":
@@ -233,6 +242,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
 def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:
     """Judge U+FFFD in the text of tokens or bytes, and the end."""
     exact = all(row[1][0] is not None for row in rows if row[6] is None)
+    exact = exact and named_fidelity(found.header) != SOME_IDS
     not_raw = (found.header.get("source") or {}).get("server") != "detok bridge"
     for n, whole in numbered(rows):
         row = whole[1]

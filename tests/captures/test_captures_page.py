@@ -202,6 +202,20 @@ def test_ids_that_nothing_reads_are_text_and_are_saved_until_a_tokenizer_reads_t
     assert (again["fidelity"], again["header"]["engine"]["fidelity"]) == ("ids", "ids")
 
 
+def test_ids_of_which_some_are_missing_are_not_read_with_a_tokenizer():
+    streams.keep_vocabulary(fill(SMALL.pack()))
+    # llama-server counts three tokens, and sends the last one's id with "é".
+    events = [("a", 0, 1), ("é", 3, 3), ("b", 1, 5)]
+    lines = [
+        {"content": text, "tokens": [id_], "tokens_predicted": total, "stop": False}
+        for text, id_, total in events
+    ]
+    body = "".join(f"data: {json.dumps(line)}\n\n" for line in lines).encode()
+    found = read(body, SMALL.sha256)
+    shown = "".join(text for row in found["rows"] for _, text, *_ in row[1][2])
+    assert (shown, found["fidelity"], found["verdicts"]) == ("aéb", "text", [])
+
+
 def test_times_are_those_of_the_file_or_none():
     ollama = [
         {"response": "a", "created_at": "2026-11-23T10:00:00.25Z", "done": False},

@@ -485,7 +485,12 @@ def test_an_answer_without_text_is_called_so_with_its_counts():
     [
         ("Größe — Ärger", None, ""),
         ("Gr�ße", "all", "as many as this text has in UTF-8: it came so to the browser."),
-        ("Gr�ße", -2, "at least one � stands for bytes that were not UTF-8 when they came"),
+        (
+            "Gr�ße",
+            -2,
+            "each � was one byte when it came, so the model did not write it.",
+        ),
+        ("Gr�ß� e", -2, "at least one � was less than three bytes when it came"),
         ("Gr�ße", -3, ""),
         ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "right", "as many as the right text has"),
         ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "all", "it came so to the browser."),
@@ -509,6 +514,69 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     # What is missing is.
     cut = f"The HAR counts 52311 bytes of its body, and has {whole} of them here."
     assert cut in notes("a tool", size=52311)
+
+
+MISREAD_TEXT = "GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n"
+
+
+@pytest.mark.parametrize(
+    ("text", "less", "rule", "said"),
+    [
+        (MISREAD_TEXT, 0, "misread-sent", "The server, or a proxy, broke 3 places."),
+        (MISREAD_TEXT, None, "misread-read", "What read or recorded it broke 3 places."),
+        ("né a��b", 0, "inside-sent", "A proxy broke 1 place."),
+        ("né a��b", 1, "inside", "A proxy, or what recorded it, broke 1 place."),
+        ("né a��b", 4, "one-byte", "It is broken in 1 place; by whom is not known."),
+        ("né �", 2, "one-byte", "It is broken in 1 place; by whom is not known."),
+    ],
+)
+def test_who_broke_it_follows_what_chrome_counted(text, less, rule, said):
+    body = sse(delta(text), delta("ok"), finish("stop"), usage(3))
+    size = len(body) if less is None else len(body.encode()) - less  # each byte is a character
+    content = {"size": size, "text": body}
+    log = {"creator": {"name": "WebInspector"}, "entries": [{"response": {"content": content}}]}
+    found = read(json.dumps({"log": log}, ensure_ascii=False))
+    assert [one[1] for one in found["verdicts"]] == [rule]
+    assert found["verdict"].endswith(said)
+
+
+def llama(text: str, data: bytes, total: int) -> Any:
+    """An event of llama-server's /completion with log probabilities."""
+    token = {"id": total, "token": text, "bytes": list(data)}
+    known = {"content": text, "tokens": [total], "tokens_predicted": total, "stop": False}
+    return {**known, "completion_probabilities": [token]}
+
+
+WHOLE = [llama("憂", "憂".encode(), 1), llama("鬱", "鬱".encode(), 4), llama("!", b"!", 5)]
+ENDS = [llama("憂", "憂".encode(), 1), llama("鬱", b"\xb1", 4), llama("!", b"!", 5)]
+
+
+def test_where_a_token_has_only_the_end_of_a_character_the_text_is_read():
+    found = read(sse(*ENDS))
+    shown = "".join(text for row in found["rows"] for _, text, *_ in row[1][2])
+    assert (shown, found["verdicts"], found["problems"]) == ("憂鬱!", [], [])
+    assert found["header"]["engine"]["fidelity"] == found["fidelity"] == "text"
+    assert found["notes"] == (
+        "The server counts 5 tokens, and its events have 3 ids. In 1 event (line 3) the text has a "
+        "whole character, and its token has only the end of its bytes: the tokens before did not "
+        "come, so the text is read there."
+    )
+    # What an earlier token began goes on.
+    begun = [llama("", b"\xe9\xac", 1), llama("鬱", b"\xb1", 2)]
+    assert read(sse(*begun))["fidelity"] == "ids"
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_ids_that_a_server_leaves_out_are_not_called_exact(counted):
+    events = WHOLE if counted else [{**one, "tokens_predicted": None} for one in WHOLE]
+    found = read(sse(*events))
+    assert (found["fidelity"], found["verdicts"]) == ("some", [])
+    broken = read(
+        sse(*events, {**llama("�a", b"\xc6a", 6), "tokens_predicted": 6 if counted else None})
+    )
+    assert [one[1] for one in broken["verdicts"]] == ["bytes"]
+    ascii_only = read(sse(llama("a", b"a", 1), llama("b", b"b", 2)))
+    assert ascii_only["fidelity"] == "ids"
 
 
 def test_the_stop_string_that_ended_an_answer_is_named():

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stream_samples import FILES, STREAMS
 
+from detok_py.captures.imported import ESCAPED, HALF, INVALID, REPLACED
 from detok_py.captures.log import read_log
 from detok_py.captures.parse import Halves, mark_halves
 from detok_py.captures.read import read
 from detok_py.captures.servers import COMPATIBLE, Server
-from detok_py.captures.stream import ESCAPED, HALF, INVALID, REPLACED
 from detok_py.errors import CaptureError
 
 
