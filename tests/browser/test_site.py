@@ -372,7 +372,7 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
 
 # What readers ask, and a page or name that answers.
 QUESTIONS = {
-    "keeps a generation 60 s after a loss": "replicas",
+    "keeps a generation 60 s after a loss": "(replicas|protocol-resume)",
     "use with Ollama": "engines",
     "reconnect after the network drops": "protocol-resume",
     "read a HAR file": "captures",
