@@ -26,7 +26,7 @@ LEAST_TEXTS, MOST_TEXTS = 8, 1024  # in a `Texts`
 MOST_APART = 4  # lines from an event to the next one
 MOST_VALUES = 16  # that differ in the lines of a shape
 MOST_LINE = 1 << 16  # bytes of a line that is searched for values
-NUMBER = b"sequence_number"
+NUMBERS = (b"sequence_number", b"seq")
 OF_TIMES = (b'"created_at"', b'"timestamp"', b'"ts"')  # keys
 WITHOUT_DATA = (b"event:", b"id:")
 FINDS = hasattr(re, "finditer")
@@ -302,7 +302,7 @@ def cut_line(line: bytes) -> "tuple[list[bytes], list[bytes], int] | None":
             texts.append((begin + 1, end - 1))
         elif part[:1] == b'"' and not is_read(key, len(keys) == 1):
             values.append((begin + 1, end - 1, ANY_STRING))
-        elif part[:1] != b'"' and key == NUMBER and len(keys) == 1:
+        elif part[:1] != b'"' and key in NUMBERS and len(keys) == 1:
             values.append((begin, end, COUNT))
         elif part[:1] != b'"' and not is_read(key, len(keys) == 1):
             values.append((begin, end, ANY_NUMBER))

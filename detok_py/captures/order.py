@@ -137,11 +137,14 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
     """Return the events whose sequence number is not the next one."""
     numbered = []
     n = 1
+    own = False
     for event in events:
         value = value_of(event)
-        number = value.get("sequence_number") if isinstance(value, dict) else None
-        if number is None and isinstance(value, dict) and "token" in value:
-            number = value.get("index")  # text-generation-inference
+        known = value if isinstance(value, dict) else {}
+        number = known.get("sequence_number", known.get("seq"))
+        own = own or "seq" in known
+        if number is None and "token" in known:
+            number = known.get("index")  # text-generation-inference
         count = 1
         its: list[Any] = [number]
         if isinstance(event.value, Texts):
@@ -149,12 +152,12 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
             its = event.value.numbers or [number] * count
         elif isinstance(event.value, Same) and event.value.number is not None:
             its = [event.value.number]
-        if type(number) is int and value.get("type") != "error":
+        if type(number) is int and known.get("type") != "error":
             numbered += [(n + more, number) for more, number in enumerate(its)]
         n += count
     out = _misplaced(numbered)
-    # Some servers give all events the same number.
-    return out if len(out) < len(numbered) / 2 else []
+    # Some servers give all events the same number, and `seq` may count what is not here.
+    return out if (LEAST_COUNTS if own else 2) * len(out) < len(numbered) else []
 
 
 def by_ids(lines: list[bytes]) -> list[tuple[int, str]]:

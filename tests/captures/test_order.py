@@ -235,3 +235,19 @@ def test_the_finer_of_two_clocks_gives_the_times():
     assert times_of(events) == ([0.0, 1.0, 2.0], {"times": "created_at"})
     lines = [LoggedEvent({}, *event[1:]) for event in events]
     assert times_of(lines) == ([0.0, 1.0, 2.0], {"times": "lines", "steps": 1.0})
+
+
+def test_own_numbers_that_count_on_tell_what_is_missing():
+    def messages(numbers: list[int]) -> str:
+        said = [["chat:token", {"id": "m", "seq": n, "token": f"wort{n} "}] for n in numbers]
+        return "\n".join("42" + json.dumps(one) for one in said)
+
+    numbers = list(range(18))
+    assert judged(messages(numbers))["verdicts"] == []
+    (verdict,) = judged(messages(numbers[:9] + numbers[11:]))["verdicts"]
+    assert (verdict[1], verdict[3][0][0]) == ("lost", 9)
+    # They may also count what is not in the answer.
+    assert judged(messages(numbers[::2]))["verdicts"] == []
+    streamed = [{"seq": n, "choices": [{"delta": {"content": f"wort{n} "}}]} for n in range(99)]
+    (verdict,) = judged(sse(*streamed[:50], *streamed[52:]))["verdicts"]
+    assert (verdict[1], verdict[3][0][0]) == ("lost", 50)
