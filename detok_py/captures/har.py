@@ -22,7 +22,7 @@ from .imported import (
     with_problems,
     with_told,
 )
-from .log import LoggedEvent, Problem
+from .log import DONE, LoggedEvent, Problem
 from .notes import note_of_size
 from .parse import Halves, base64_bytes, parse_json
 from .rules import SIZE
@@ -160,10 +160,11 @@ def _failures(entries: list[Any]) -> list[str]:
 
 def of_bodies(value: Any, file: str, read: Any) -> Any:
     """Return the first stream that a cell of a Jupyter notebook (nbformat 4) printed, or that is in
-    a response that nock or WireMock recorded; None for other values.
+    a response that nock, WireMock or Charles recorded; None for other values.
     """
     where, packed = BODY, 0
     bodies: list[Any]
+    charles = isinstance(value, list) and value and isinstance(value[0], dict)
     stubs = value.get("mappings", [value]) if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
         where = "what the cell printed"
@@ -171,6 +172,8 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
     elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
         records = [one for one in value if isinstance(one, dict)]
         form, bodies = "nock, response", [_of_hex(one.get("response")) for one in records]
+    elif charles and "durations" in value[0]:
+        form, bodies = "Charles, response", [_of_charles(one) for one in value]
     elif isinstance(stubs, list) and any(_is_stub(stub) for stub in stubs):
         form, bodies = "WireMock, response", [_stubbed(stub) for stub in stubs]
     else:
@@ -193,6 +196,15 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
             "from a request with `Accept-Encoding: identity`."
         )
     return None
+
+
+def _of_charles(one: Any) -> Any:
+    """Return the body of a response in a session that Charles has saved as JSON."""
+    response = one.get("response") if isinstance(one, dict) else None
+    body = response.get("body") if isinstance(response, dict) else None
+    known = body if isinstance(body, dict) else {}
+    coded = known.get("encoded")
+    return base64_bytes(coded) if isinstance(coded, str) else known.get("text")
 
 
 def _of_hex(body: Any) -> Any:
@@ -254,6 +266,9 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
     content = (entry.get("response") or {}).get("content") or {}
     text = content.get("text")
     kind = str(content.get("mimeType"))
+    said = _of_event_source(entry.get("_eventSourceMessages"), text, file)
+    if said:
+        return said
     if not isinstance(text, str) or not text:
         if "event-stream" in kind or "ndjson" in kind:
             raise CaptureError("its body was not saved")
@@ -295,6 +310,29 @@ def _of_messages(messages: Any, file: str) -> Any:
     except CaptureError:
         return None
     return _by_messages(found) if found else None
+
+
+def _of_event_source(messages: Any, text: Any, file: str) -> Any:
+    """Return the stream in the messages of an EventSource, which have times; None without all of
+    them: `text` is the body, if it is there.
+    """
+    events, problems = [], []
+    for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
+        data, at = (
+            (message.get("data"), message.get("time")) if isinstance(message, dict) else ("", 0)
+        )
+        if not isinstance(data, str) or not isinstance(at, (int, float)):
+            return None
+        value = _json_in(_plain(data), number)
+        if value is not None:
+            plain = any(letter > "\x7f" for letter in data)
+            events.append(LoggedEvent(value, number, False, float(at), plain, "\\ufffd" in data))
+        elif data == "[DONE]":
+            problems.append(Problem(number, DONE))
+    body = "\n" + text.replace("\r", "\n") if isinstance(text, str) and text else ""
+    if not events or (body and body.count("\ndata:") != len(messages)):
+        return None
+    return _by_messages(of_events(events, problems, "HAR, server-sent events", file))
 
 
 def _by_messages(found: Any) -> Any:

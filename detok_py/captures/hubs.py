@@ -96,6 +96,7 @@ def of_messages(rows: "list[tuple[float | None, int, bytes]]", file: str, form: 
             last = n
         elif _ends(message):
             end = (n, _reason_of(message))
+            events.append(LoggedEvent({}, number, False, stamp, False, False))  # it has a time
     found = of_events(events, [], f"{form}{by} messages", file)
     return _ended(found, [one for one, _, _, _ in read if one], end[1] if end[0] > last else "")
 

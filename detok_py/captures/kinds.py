@@ -43,6 +43,7 @@ KEYS = (
     ("openapi", "an OpenAPI document"),
     ("paths", "an OpenAPI document"),
 )
+ASKED = "request."  # where the path of a question begins
 MOST_EVENTS = 200
 
 
@@ -102,6 +103,8 @@ def text_path(values: list[Any]) -> str:
         _collect(value, "", seen, 0)
     best, most = "", 0.0
     for path in sorted(seen):
+        if path.startswith((ASKED, "[*]." + ASKED)):
+            continue  # what was asked is no answer
         texts = seen[path]
         different = len(set(texts))
         # An id or a type is the same in each event, and has no spaces.

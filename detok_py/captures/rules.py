@@ -203,6 +203,11 @@ RULES = {
     ),
     "wrapped": ("nobody", "A console broke lines at its width; they were joined here."),
 }  # fmt: skip
+# Programs between an engine and a page.
+OF_PROGRAMS = (
+    "unknown server", "AI SDK, UI messages", "AI SDK 4, data stream", "LangChain, events", "LangServe, stream_log",
+    "LangGraph, messages", "AG-UI", "A2A", "Dify", "Coze", "Open WebUI", "Hugging Face chat-ui",
+)  # fmt: skip
 # What the number of bytes on the network (notes.py) tells, and what it makes of rules: the text
 # came so to the browser; right bytes were read wrongly there; each \ufffd was one byte on its way.
 CAME_SO, READ_WRONG, ONE_BYTE = "came so", "read wrong", "one byte"

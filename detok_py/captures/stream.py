@@ -11,6 +11,7 @@ from .alike import Same, Texts
 from .capture import EVENT, TEXT
 from .compare import is_whole_again, without_whole
 from .event_shapes import find, read_event
+from .gradio import of_queue
 from .imported import (
     ESCAPED,
     HALF,
@@ -85,7 +86,7 @@ def of_events(
     """Return the stream in events. `form` names the kind of file. Raises CaptureError if no event
     has text, ids or bytes.
     """
-    server, events = Server(path), without_patches(without_sums(events))
+    server, events = Server(path), without_patches(of_queue(without_sums(events)))
     times, clocked = times_of(events)
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
@@ -107,6 +108,7 @@ def of_events(
     name = server.name or "unknown server"
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
+    source.update({"done": True} if done and clocked.get("times") == "lines" else {})
     usage = "" if others else usage_of(events, server)
     if usage:
         source["usage"] = usage

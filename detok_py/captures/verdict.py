@@ -33,10 +33,9 @@ from .mojibake import (
 from .parse import is_utf8
 from .replaced import asked, read_as
 from .rows import came, count_of, numbered, shown, texts_of
-from .rules import BY_SIZE, LESS, RULES, SIZE
+from .rules import BY_SIZE, LESS, OF_PROGRAMS, RULES, SIZE
 from .sentence import LENGTHS, listed
 from .servers import CONTENT
-from .stream import PRINTED
 from .undecoded import named_bytes, named_spaces
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
@@ -55,11 +54,6 @@ Place = NamedTuple(
 )
 
 MOST_PLACES = 200
-# Programs between an engine and a page.
-OF_PROGRAMS = (
-    "unknown server", "AI SDK, UI messages", "AI SDK 4, data stream", "LangChain, events", "LangServe, stream_log",
-    "LangGraph, messages", "AG-UI", "A2A", "Dify", "Coze", "Open WebUI", "Hugging Face chat-ui",
-)  # fmt: skip
 # What � in text mean that was not read as something else.
 OF_LOST = ("maybe", "beside", "borders", "inside", "seam", "seam-of-messages")
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
@@ -96,7 +90,9 @@ def judge(
     _judge_joined(found, rows, add)
     rights = _judge_against_whole(found, rows, chunks, add)
     _judge_text(found, rows, rights, add)
-    if (found.header.get("source") or {}).get("server") in OF_PROGRAMS and "parted" in places:
+    source = found.header.get("source") or {}
+    joins = source.get("server") in OF_PROGRAMS or "Node printed" in str(source.get("format"))
+    if joins and "parted" in places:
         places["parted-messages"] = places.pop("parted")
     _judge_tokens(found, rows, held, add)
     if compares:
@@ -187,7 +183,9 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     """
     source = found.header.get("source") or {}
     # What a client received and printed may have passed a gateway.
-    messages = source.get("server") in OF_PROGRAMS or source.get("format") == PRINTED
+    messages = source.get("server") in OF_PROGRAMS or str(source.get("format")).startswith(
+        "values that "
+    )
     if not any(chunk.broken for chunk in found.chunks):
         return
     told = [(n, row) for n, row in numbered(rows) if row[6] is not None]

@@ -125,6 +125,12 @@ def test_what_may_not_be_the_text_is_not_shown_as_text(rows, names, har):
         read((socket(rows) if har else "\n".join(rows)).encode())
 
 
+def test_the_message_that_ends_an_answer_is_the_last_event():
+    for rows in (HUBS["socket.io"][0], HUBS["SignalR, items"][0]):
+        received = [n for n, row in enumerate(rows) if "né " in row][0]
+        assert read(socket(rows).encode()).seconds == len(rows) - 1 - received
+
+
 def test_why_a_connection_was_refused_is_said():
     with pytest.raises(CaptureError, match="The server said: not allowed"):
         read(b'0{"sid":"a"}\n44{"message":"not allowed"}\n42["x"]\n')

@@ -166,3 +166,44 @@ def test_a_tool_s_result_begins_no_other_answer():
     assert "".join("".join(part[1] for part in row[1][2]) for row in out["rows"]) == "at two"
     assert "Another answer" not in out["verdict"]
     assert out["end"] == {"type": "finished", "reason": "stop"}
+
+
+def event_source(body, *, times=True):
+    """A HAR file with the messages of an EventSource beside its body."""
+    data = [line[6:] for line in LINES]
+    messages = [
+        {"time": 7.0 + n / 4 if times else None, "eventName": "message", "data": one}
+        for n, one in enumerate(data)
+    ]
+    content = {"mimeType": "text/event-stream", "text": body}
+    entry = {"response": {"content": content}, "_eventSourceMessages": messages}
+    return json.dumps({"log": {"entries": [entry]}})
+
+
+@pytest.mark.parametrize("body", ["", BODY + "data: [DONE]\n\n"])
+def test_the_messages_of_an_event_source_have_times(body):
+    out = shown(event_source(body))
+    assert (out["count"], out["seconds"], out["end"]["reason"]) == (2, 0.5, "stop")
+    assert out["header"]["source"]["times"] == "messages"
+
+
+def test_messages_of_an_event_source_that_are_not_all_there_are_not_read():
+    assert shown(event_source(BODY))["timed"] is False
+    assert shown(event_source(BODY + "data: [DONE]\n\n", times=False))["timed"] is False
+
+
+def test_the_last_event_of_a_socket_says_how_and_when_it_ended():
+    said = [{"type": "token", "text": "né "}, {"type": "token", "text": "🚆"}]
+    messages = [
+        {"type": "receive", "time": 1 + n, "opcode": 1, "data": json.dumps(one)}
+        for n, one in enumerate([*said, {"type": "done", "finish_reason": "stop"}])
+    ]
+    out = shown(json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}}))
+    assert (out["seconds"], out["end"]["reason"], out["count"]) == (2, "stop", 2)
+
+
+def test_a_failed_message_of_gradio_is_an_error():
+    first = {"msg": "process_generating", "output": {"data": ["né"]}}
+    last = {"msg": "process_completed", "output": {"error": "out of memory"}, "success": False}
+    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in (first, last)))
+    assert out["notes"].startswith("The server ended it with an error in line 3: “out of memory”")

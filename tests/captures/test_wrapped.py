@@ -49,6 +49,18 @@ def lines(*values: Any) -> str:
     return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in values)
 
 
+def queue(*outputs: Any, last: Any = None) -> str:
+    """Messages of Gradio's queue, each with the value of one output, or its changes."""
+    said: list[Any] = [{"msg": "estimation", "rank": 0}, {"msg": "process_starts"}]
+    said += [{"msg": "process_generating", "output": {"data": ["", one]}} for one in outputs]
+    said += [{"msg": "process_completed", "output": {"data": ["", last]}}] if last else []
+    return "".join(f"data: {json.dumps(one)}\n\n" for one in said)
+
+
+def said(role: str, content: str) -> Any:
+    return {"role": role, "content": content}
+
+
 # name: the file, its text, its seconds (None: no times), what its source's format begins with
 WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "journald": (lines(*[{"__REALTIME_TIMESTAMP": str(1700000000000000 + n * 100000), "MESSAGE": line} for n, line in enumerate(LOGGED)]), "né 你好", 0.2, "log"),
@@ -84,6 +96,12 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "stubs of WireMock": (json.dumps({"mappings": [{"request": {}, "response": {"base64Body": "/w=="}}, {}, {"request": {}, "response": {"base64Body": base64.b64encode(BODY.encode()).decode()}}]}), "né 你好", None, "WireMock, response 3, server-sent"),
     "the chunks of curl --raw": ("".join(f"{len(part):x}\r\n{part}\r\n" for part in (BODY[:30].encode().decode("latin-1"), BODY[30:].encode().decode("latin-1"), "")).encode("latin-1"), "né 你好", None, "HTTP response"),
     "a recording of nock": (json.dumps([{"scope": "https://127.0.0.1:443", "method": "GET", "response": {"data": []}}, {"scope": "https://127.0.0.1:443", "method": "POST", "response": BODY}]), "né 你好", None, "nock, response 2, server-sent"),
+    "a session of Charles": (json.dumps([{"durations": {}, "request": {"body": {"text": "hi"}}, "response": {"body": body}} for body in ({}, {"text": BODY})]), "né 你好", None, "Charles, response 2, server-sent"),
+    "a session of Charles, packed": (json.dumps([{"durations": {}, "response": {"body": {"encoded": base64.b64encode(BODY.encode()).decode()}}}]), "né 你好", None, "Charles, response 1, server-sent"),
+    "Gradio's queue": (queue("né ", [["append", [], "你"]], [["append", [], "好"]], last="né 你好"), "né 你好", None, "server-sent"),
+    "Gradio's queue, a chat": (queue([said("user", "a"), said("assistant", "né ")], [["append", [1, "content"], "你"]], [["replace", [1, "content"], "né 你好"]]), "né 你好", None, "server-sent"),
+    "Gradio's queue, pairs": (queue([], [["add", [0], ["a", "né"]]], [["append", [0, 1], " 你好"], ["add", [1], 2], ["delete", [1], None]]), "né 你好", None, "server-sent"),
+    "Gradio's queue, whole": (queue("né ", "né 你", "né 你好"), "né 你好", None, "server-sent"),
     "a notebook": (json.dumps({"cells": [{"cell_type": "markdown", "source": ["# a"]}, {"cell_type": "code", "outputs": [{"output_type": "stream", "name": "stdout", "text": [repr(delta("né ")) + "\n", repr(delta("it's"))]}]}], "nbformat": 4}, indent=1), "né it's", None, "Jupyter notebook, cell 2, values that"),
     "langgraph": ('event: metadata\ndata: {"run_id":"1"}\n\nevent: messages\ndata: [{"content":"né","type":"AIMessageChunk","id":"r"},{"langgraph_node":"a"}]\n\n', "né", None, "server-sent"),
     "langgraph, partial": ("".join([f'event: messages/partial\ndata: [{{"content":"{text}","type":"ai","id":"r"}}]\n\n' for text in ("n", "né")]), "né", None, "server-sent"),

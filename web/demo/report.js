@@ -125,7 +125,8 @@ function timeOf(recording, { header }) {
     return `; the times of its ${clock} go back in line ${back}, so what they span is not known`;
   // The first and the last event may be others than those with text.
   const first = header.source?.since ? "the answer's first event to the" : "its first event to its";
-  return `; ${seconds} s from ${first} last, by the times of its ${clock}${coarse}`;
+  const done = header.source?.done ? " before [DONE]" : "";
+  return `; ${seconds} s from ${first} last${done}, by the times of its ${clock}${coarse}`;
 }
 
 /**
