@@ -117,18 +117,21 @@ def _with_leads(
     *upper: str, own: tuple[int, ...] = ()
 ) -> "tuple[dict[str, int], list[str], list[Any]]":
     """Return a table, the characters that can begin a sequence of several bytes, and patterns that
-    find where one may begin, of two bytes and of more. MicroPython has no longer patterns. `own`
-    are the first bytes of a language's letters in UTF-8, where those of others are its letters.
+    find where one may begin, of two bytes and of more, each with the characters that begin these.
+    MicroPython has no longer patterns. `own` are the first bytes of a language's letters in UTF-8,
+    where those of others are its letters.
     """
     table = _table(*upper)
     if own:
         table = {c: byte for c, byte in table.items() if byte < 0xC0 or byte in own}
     leads = [letter for letter, byte in table.items() if 0xC2 <= byte <= 0xF4]
-    two = _group([letter for letter in leads if table[letter] < 0xE0])
-    more = _group([letter for letter in leads if table[letter] >= 0xE0])
+    two = [letter for letter in leads if table[letter] < 0xE0]
+    more = [letter for letter in leads if table[letter] >= 0xE0]
     other = _group([letter for letter, byte in table.items() if byte < 0xC0] + [LOST])
-    patterns = [re.compile(two + other)]
-    return table, leads, patterns if own else patterns + [re.compile(more + other + other)]
+    suspects = [(set(two), re.compile(_group(two) + other))]
+    if not own:
+        suspects.append((set(more), re.compile(_group(more) + other + other)))
+    return table, leads, suspects
 
 
 TABLES = (
@@ -139,6 +142,7 @@ TABLES = (
     (DOS, (_with_leads(CP866, own=(0xD0, 0xD1)),)),
     (ARABIC, (_with_leads(CP1256, own=(0xD8, 0xD9, 0xDA, 0xDB)),)),
 )
+LEADS = {lead for _, tables in TABLES for _, leads, _ in tables for lead in leads}
 PART = 256  # bytes
 HALVES = rb"\xed[\xa0-\xbf][\x80-\xbf]"  # of surrogate pairs
 
@@ -151,6 +155,9 @@ def find_misread(text: str) -> list[Misread]:
     >>> find_misread("« là » et « voilà »"), find_misread("`Ã©` is an é that was misread")
     ([], [])
     """
+    # In MicroPython, a look at each line of a long text takes a second.
+    if not _is_likely(text):
+        return []
     out: list[Misread] = []
     sure = begin = 0
     for line in text.split("\n"):
@@ -163,6 +170,32 @@ def find_misread(text: str) -> list[Misread]:
                 out.append(Misread(first + begin, last + begin, right, encoding, its))
         begin += len(line) + 1
     return out if sure > 1 else []
+
+
+def _is_likely(text: str) -> bool:
+    """Return whether a text has what begins a misread run."""
+    found = letters_in(text.encode("utf-8", "surrogatepass"), LEADS)
+    likely = [
+        pattern
+        for _, tables in TABLES
+        for _, _, suspects in tables
+        for leads, pattern in suspects
+        if leads & found
+    ]
+    parts = _parts(text) if likely else ()
+    return any(pattern.search(part) for _, part in parts for pattern in likely)
+
+
+def letters_in(data: bytes, letters: "set[str] | str") -> set[str]:
+    """Return which of some letters UTF-8 has.
+
+    >>> sorted(letters_in("Größe".encode(), "Ãöß"))
+    ['ß', 'ö']
+    """
+    coded = [(letter, letter.encode()) for letter in letters]
+    firsts = {code[:1] for _, code in coded}
+    firsts = {first for first in firsts if first in data}
+    return {letter for letter, code in coded if code[:1] in firsts and code in data}
 
 
 LEFT = "ÃÂâ"
@@ -213,7 +246,7 @@ def misread_runs(line: str, only: str = "") -> list[Misread]:
             found = []
             for begin, part in parts:
                 # In MicroPython, a loop over all letters takes seconds.
-                if any(suspect.search(part) for suspect in suspects):
+                if any(suspect.search(part) for _, suspect in suspects):
                     text = part.decode()
                     runs = _runs(list(text), _places(text, leads), table, encoding)
                     found += [Misread(run.begin + begin, run.end + begin, *run[2:]) for run in runs]

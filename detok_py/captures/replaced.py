@@ -5,7 +5,7 @@ In: a text. Out: where “?” stands for something else; as what the text was r
 reversed here: “?” has lost its character, and the code pages would need tables of 20,000.
 """
 
-from .mojibake import CP1252, LOST
+from .mojibake import CP1252, LOST, letters_in
 
 # Of each code page: what is said; characters that it has for frequent bytes of UTF-8, and that its
 # languages hardly use; and what it makes of U+FFFD twice.
@@ -37,11 +37,16 @@ def read_as(text: str) -> str:
     >>> read_as("浣犲ソ锛屼笘鐣屻�傝繖鏄�涓�涓�娴嬭瘯锛屾垜浠�"), read_as("这是一枚芯片。")
     ('GBK, as Chinese Windows does', '')
     """
-    others = len([letter for letter in text if letter > "\x7f" and letter != LOST])
-    for name, letters, lost in EAST if others else ():
-        count = sum([text.count(letter) for letter in letters]) + len(lost) * text.count(lost)
-        if count >= LEAST_EAST and SHARE_EAST * count >= others:
-            return name
+    data = text.encode("utf-8", "surrogatepass")
+    others = -1  # how many are beyond ASCII: to count them takes long in MicroPython
+    for name, signs, lost in EAST:
+        count = sum([data.count(sign.encode()) for sign in letters_in(data, signs)])
+        count += len(lost) * data.count(lost.encode())
+        if count >= LEAST_EAST:
+            if others < 0:
+                others = len([letter for letter in text if letter > "\x7f" and letter != LOST])
+            if SHARE_EAST * count >= others:
+                return name
     return ""
 
 
