@@ -20,12 +20,18 @@ CYRILLIC = "Windows-1251"
 MAC = "Mac Roman"
 DOS = "code page 866"
 ARABIC = "Windows-1256"
+GREEK, GREEK_CONSOLE = "Windows-1253", "code page 737"
+CENTRAL, CENTRAL_CONSOLE = "Windows-1250", "code page 852"
 CAUSES = {
     LATIN: "UTF-8 was read as Latin-1 or Windows-1252, as programs do that do not know the charset",
     CONSOLE: "UTF-8 was read as a console's code page (437 or 850)",
     CYRILLIC: "UTF-8 was read as Windows-1251, as Cyrillic Windows does with programs of its own",
     DOS: "UTF-8 was read as code page 866, as consoles of Russian Windows do",
     ARABIC: "UTF-8 was read as Windows-1256, as Arabic Windows does with programs of its own",
+    GREEK: "UTF-8 was read as Windows-1253, as Greek Windows does with programs of its own",
+    GREEK_CONSOLE: "UTF-8 was read as code page 737, as consoles of Greek Windows do",
+    CENTRAL: "UTF-8 was read as Windows-1250, as Central European Windows does with programs of its own",
+    CENTRAL_CONSOLE: "UTF-8 was read as code page 852, as consoles of Central European Windows do",
     MAC: "UTF-8 was read as Mac Roman, as old programs of macOS do",
 }
 # What is said of lines that were joined in such a text.
@@ -83,6 +89,31 @@ MACROMAN = (
     "‡·‚„‰ÂÊÁËÈÍÎÏÌÓÔ\uf8ffÒÚÛÙıˆ˜¯˘˙˚¸˝˛ˇ"
 )
 
+CP737 = (
+    "ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩαβγδεζηθ"
+    "ικλμνξοπρσςτυφχψ░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
+    "└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+    "ωάέήϊίόύϋώΆΈΉΊΌΎΏ±≥≤ΪΫ÷≈°∙·√ⁿ²■\xa0"
+)
+CP852 = (
+    "ÇüéâäůćçłëŐőîŹÄĆÉĹĺôöĽľŚśÖÜŤťŁ×č"
+    "áíóúĄąŽžĘę¬źČş«»░▒▓│┤ÁÂĚŞ╣║╗╝Żż┐"
+    "└┴┬├─┼Ăă╚╔╩╦╠═╬¤đĐĎËďŇÍÎě┘┌█▄ŢŮ▀"
+    "ÓßÔŃńňŠšŔÚŕŰýÝţ´\xad˝˛ˇ˘§÷¸°¨˙űŘř■\xa0"
+)
+CP1250 = (
+    "€\x81‚\x83„…†‡\x88‰Š‹ŚŤŽŹ\x90‘’“”•–—\x98™š›śťžź"
+    "\xa0ˇ˘Ł¤Ą¦§¨©Ş«¬\xad®Ż°±˛ł´µ¶·¸ąş»Ľ˝ľż"
+    "ŔÁÂĂÄĹĆÇČÉĘËĚÍÎĎĐŃŇÓÔŐÖ×ŘŮÚŰÜÝŢß"
+    "ŕáâăäĺćçčéęëěíîďđńňóôőö÷řůúűüýţ˙"
+)
+CP1253 = (
+    "€\x81‚ƒ„…†‡\x88‰\x8a‹\x8c\x8d\x8e\x8f\x90‘’“”•–—\x98™\x9a›\x9c\x9d\x9e\x9f"
+    "\xa0΅Ά£¤¥¦§¨©ª«¬\xad®―°±²³΄µ¶·ΈΉΊ»Ό½ΎΏ"
+    "ΐΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡÒΣΤΥΦΧΨΩΪΫάέήί"
+    "ΰαβγδεζηθικλμνξοπρςστυφχψωϊϋόύώÿ"
+)
+
 
 def _table(*upper: str) -> dict[str, int]:
     """Return the byte of each character, from the first text that has the character."""
@@ -129,7 +160,7 @@ def _with_leads(
     more = [letter for letter in leads if table[letter] >= 0xE0]
     other = _group([letter for letter, byte in table.items() if byte < 0xC0] + [LOST])
     suspects = [(set(two), re.compile(_group(two) + other))]
-    if not own:
+    if more:
         suspects.append((set(more), re.compile(_group(more) + other + other)))
     return table, leads, suspects
 
@@ -139,9 +170,14 @@ TABLES = (
     (CONSOLE, (_with_leads(CP437), _with_leads(CP850))),
     (CYRILLIC, (_with_leads(CP1251),)),
     (MAC, (_with_leads(MACROMAN),)),
-    (DOS, (_with_leads(CP866, own=(0xD0, 0xD1)),)),
-    (ARABIC, (_with_leads(CP1256, own=(0xD8, 0xD9, 0xDA, 0xDB)),)),
+    (DOS, (_with_leads(CP866, own=(0xC2, 0xD0, 0xD1, 0xE2, 0xF0)),)),
+    (ARABIC, (_with_leads(CP1256, own=(0xD8, 0xD9, 0xDA, 0xDB, 0xE2)),)),
+    (GREEK, (_with_leads(CP1253, own=(0xC2, 0xC3, 0xCE, 0xCF, 0xE2)),)),
+    (GREEK_CONSOLE, (_with_leads(CP737, own=(0xC2, 0xC3, 0xCE, 0xCF, 0xE2)),)),
+    (CENTRAL, (_with_leads(CP1250, own=(0xC2, 0xC3, 0xC4, 0xC5, 0xD0, 0xD1, 0xE2, 0xF0)),)),
+    (CENTRAL_CONSOLE, (_with_leads(CP852, own=(0xC2, 0xC3, 0xC4, 0xC5, 0xE2)),)),
 )
+INSIDE_WORDS = "тέ"  # of code pages 866 and 737
 LEADS = {lead for _, tables in TABLES for _, leads, _ in tables for lead in leads}
 PART = 256  # bytes
 HALVES = rb"\xed[\xa0-\xbf][\x80-\xbf]"  # of surrogate pairs
@@ -337,6 +373,9 @@ def _sequence(line: list[str], at: int, table: dict[str, int]) -> int:
     try:
         data.decode()
     except UnicodeError:
+        return 0
+    # “там” and “ιδέας” are words. As UTF-8 they are Braille and signs.
+    if data[0] == 0xE2 and data[1] > 0x8F and line[at] in INSIDE_WORDS:
         return 0
     # In French, `à` stands before a no-break space and a `»`. As UTF-8 it is Samaritan.
     return 0 if data[:2] == b"\xe0\xa0" else size

@@ -7,9 +7,13 @@ import pytest
 
 from detok_py.captures.mojibake import (
     ARABIC,
+    CENTRAL,
+    CENTRAL_CONSOLE,
     CONSOLE,
     CYRILLIC,
     DOS,
+    GREEK,
+    GREEK_CONSOLE,
     LATIN,
     MAC,
     find_misread,
@@ -42,6 +46,12 @@ REAL = [
     "عکس، عکس و عکس؛ گ",
     "ยากลำบาก เขต เกต",
     "เธอชอบกินข้าวเหนียว ฿100",
+    "Το βιβλίο της ιδέας, Ώθηση — «Άρα» έας ωτ",
+    "Je to těžké: věž, běžet, šíř, ďábel, ňadra",
+    "běžet\ntěžký\nvěž\nŠťáva",
+    "MĂŞTI ŞI ÎNVĂŢĂTURĂ",
+    "там тают тайны — там, там",
+    "آپارتمان و آچار، گفت‌وگو",
     "x² ≤ ±3 αβ Γπ £5 ±2°",
 ]
 
@@ -55,7 +65,18 @@ NAMES = {
     "mac_roman": MAC,
 }
 # Found for the letters of one script only: those of others are letters of its own words.
-OF_ONE_SCRIPT = [("cp866", DOS, "Привет, как дела"), ("cp1256", ARABIC, "مرحبا كيف حالك")]
+OF_ONE_SCRIPT = [
+    ("cp866", DOS, "Привет, как дела"),
+    ("cp866", DOS, "Москва — «столица», №5… 😀"),
+    ("cp866", DOS, "Да — yes"),
+    ("cp1256", ARABIC, "مرحبا كيف حالك"),
+    ("cp1256", ARABIC, "نعم — مرحبا"),
+    ("cp737", GREEK_CONSOLE, "Καλημέρα — «κόσμε»… τέλος"),
+    ("cp1253", GREEK, "Καλημέρα — «κόσμε»… τέλος, Grüße"),
+    ("cp852", CENTRAL_CONSOLE, "Zażółć gęślą jaźń — „Příliš žluťoučký kůň“"),
+    ("cp1250", CENTRAL, "Zażółć gęślą jaźń — „Příliš žluťoučký kůň“ 😀"),
+    ("cp1250", CENTRAL, "Привет, как дела"),
+]
 
 
 def misread(text, encoding):
