@@ -70,7 +70,7 @@ Call = NamedTuple(
 # The keys that `_token`, servers.py and stream.py look at.
 OTHER_KEYS = (
     b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
-    b"model", b"modelVersion", b"model_name", b"model_version", b"object", b"prompt_token_ids",
+    b"model", b"modelId", b"modelVersion", b"model_id", b"model_name", b"model_version", b"object", b"prompt_token_ids",
     b"response", b"sequence_number", b"service_tier", b"stop_reason", b"system_fingerprint", b"timestamp", b"timings", b"token",
     b"token_id", b"token_ids", b"ts", b"type",
 )  # fmt: skip
@@ -272,7 +272,8 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     so_far = None
     finish = _text(inner, row.get("finish")) or None
     # KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
-    finish = None if finish in ("null", "not_finished") else finish
+    error = _json_text((find(event, row.get("error")) or [None])[0] or None) or None
+    finish = None if finish in ("null", "not_finished") or error else finish
     if "repeats" in row:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
         whole, text = text, text if finish else without_last(text, "\ufffd")
@@ -299,7 +300,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         b"".join(pieces) if pieces and len(pieces) == len(tokens) else None,
         finish,
         finish is not None or any(find(event, row.get("over"))),
-        _json_text((find(event, row.get("error")) or [None])[0] or None) or None,
+        error,
         total,
         so_far,
         _text(event, row.get("all")),
@@ -321,7 +322,12 @@ def without_last(text: str, letter: str) -> str:
 
 
 def _text(event: Any, path: "str | None") -> str:
-    return "".join([value for value in find(event, path) if isinstance(value, str)])
+    """Return what a path finds: strings, and numbers, as which some servers write digits."""
+    found = find(event, path)
+    if len(found) == 1 and isinstance(found[0], str):
+        return found[0]
+    texts = [str(one) if type(one) in (int, float) else one for one in found]
+    return "".join([one for one in texts if isinstance(one, str)])
 
 
 def _number(found: list[Any]) -> "int | None":

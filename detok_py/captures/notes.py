@@ -25,7 +25,7 @@ TOKENS_IN = (
     "|usageMetadata.promptTokenCount|prompt_eval_count|meta_info.prompt_tokens|tokens_evaluated"
     "|x_groq.usage.prompt_tokens|delta.usage.tokens.input_tokens|metadata.usage.inputTokens"
     "|metadata.usage.prompt_tokens|usage_metadata.input_tokens,prompt_token_count|usage.input_count|results[*].input_token_count"
-    "|stats.input_tokens|value.usage.promptTokens|usage.promptTokens,prompt_count"
+    "|stats.input_tokens|totalUsage.inputTokens|value.usage.promptTokens|usage.promptTokens,prompt_count"
 )
 # Where they write how many of those made are reasoning; some do not count these among the others.
 REASONING = (
@@ -39,7 +39,8 @@ STOP = (
     "stopping_word|choices[*].matched_stop,stop_reason|meta_info.finish_reason.matched"
     "|delta.stop_sequence"
 )
-TOTAL_OF_SGLANG = "meta_info.completion_tokens"
+STOP_IS_SHOWN = ", which is shown here because its tokens came: the server's text is without it"
+TOTAL = "meta_info.completion_tokens|usage.output_tokens"  # of servers that repeat their text
 LENGTH = "Its head says Content-Length: "
 BY_MARK = (
     ": files were joined there, or a program wrote one too many. If the server sent it, clients "
@@ -190,14 +191,19 @@ def _on_replaced(events: list[Any]) -> str:
     return ""
 
 
-def _on_stop(events: list[Any]) -> str:
+def _on_stop(events: list[Any], chunks: list[Any]) -> str:
     """Return a sentence on the stop string that ended an answer; "" if no server names it."""
     for event in events[-LAST_EVENTS:]:
         value = value_of(event)
         found = find(value, STOP) if isinstance(value, dict) else []
         if found and isinstance(found[0], str) and found[0]:
             text = found[0].replace("\n", "\\n")
-            return f"It ended at the stop string “{quoted(text)}”."
+            said = f"It ended at the stop string “{quoted(text)}”"
+            pieces = [data for one in chunks for _, data in one.tokens]
+            tokens = b"" if None in pieces else b"".join(pieces)
+            sent = b"".join([one.data or b"" for one in chunks])
+            own = tokens.endswith(found[0].encode()) and not sent.endswith(found[0].encode())
+            return f"{said}{STOP_IS_SHOWN}." if own else f"{said}."
     return ""
 
 
@@ -287,7 +293,9 @@ def usage_of(events: list[Any], server: Any) -> str:
 
     read, thought = last(TOKENS_IN), last(REASONING)
     said = [f"{read} tokens in"] if read > 0 else []
-    if server.total and (not server.repeats or find(values[-1], TOTAL_OF_SGLANG)):
+    # Some write 1 into each event, for its own token.
+    own = server.total == 1 and len(events) > FIRST_EVENTS
+    if server.total and not own and (not server.repeats or find(values[-1], TOTAL)):
         said.append(f"{server.total} {'' if said else 'tokens '}out")
     if thought > 0:
         said.append(f"{thought} of reasoning")
@@ -308,7 +316,7 @@ def notes_on(
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
-    said = [_on_refusal(events), _on_filter(events), _on_stop(events), _on_copies(events)]
+    said = [_on_refusal(events), _on_filter(events), _on_stop(events, chunks), _on_copies(events)]
     if server.finish and chunks and all(chunk.channel == REASONED for chunk in chunks):
         said.append("The answer itself is empty: all its text is reasoning.")
     if done and not lines["other"]:
@@ -414,27 +422,29 @@ def _without_ends(chunks: list[Any]) -> tuple[list[Any], str]:
     """Return the chunks without the tokens of those whose bytes begin inside a character that no
     token before has begun, and which the text has whole; and a sentence on them.
     """
-    out = list(chunks)
     ends = []
     held: dict[str, bytes] = {}  # the last bytes of each channel's tokens
-    for n, (seconds, channel, tokens, data, *rest) in enumerate(chunks):
+    for n, (_, channel, tokens, data, *_) in enumerate(chunks):
         before, pieces = held.pop(channel, b""), [piece for _, piece in tokens]
         joined = b"" if None in pieces else b"".join(pieces)
         if not joined:
             continue
         inside = 0x80 <= joined[0] < 0xC0 and last_complete_utf8_end(before) == len(before)
         if inside and data and data != joined and data.endswith(joined) and LOST not in data:
-            out[n] = type(chunks[n])(seconds, channel, [], data, *rest)
             ends.append(f"line {chunks[n].line}")
         else:
             held[channel] = (before + joined)[-3:]
     if not ends:
         return chunks, ""
     many = len(ends) > 1
+    out = [
+        chunk if chunk.data is None else type(chunk)(chunk.seconds, chunk.channel, [], *chunk[3:])
+        for chunk in chunks
+    ]
     return out, (
         f"In {len(ends)} {'events' if many else 'event'} ({listed(ends)}) the text has a whole "
         f"character, and {'their tokens have' if many else 'its token has'} only the end of its "
-        "bytes: the tokens before did not come, so the text is read there."
+        "bytes: the tokens before did not come, so the text is read."
     )
 
 

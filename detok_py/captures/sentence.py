@@ -33,7 +33,7 @@ ORDINARY = (
     "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_use", "tool_calls", "complete",
     "function_call", "completed", "done", "finished", "end", "finish", "stop_string", "success",
     "finish_reason_stop", "word", "load", "unload", "normal", "tool-calls", "pause_turn", "ended",
-    "finished_successfully", "message_end",
+    "finished_successfully", "message_end", "run_finished",
 )  # fmt: skip
 # Of a server that could not go on.
 BROKEN_OFF = ("insufficient_system_resource", "network_error", "error", "failed", "internal_error")

@@ -35,7 +35,10 @@ NO_END = (
 
 COMPATIBLE = "OpenAI-compatible server"
 RESPONSES = "OpenAI, responses"
-MODEL = "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion,model_version"
+MODEL = (
+    "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion"
+    "|response.modelId|model_name,model_id|model_version"
+)
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
 OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
 
@@ -246,6 +249,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     of_mlc = model.endswith("-MLC") and isinstance(delta, dict) and "tool_call_id" in delta
     signs = (
         ("OpenRouter", "provider" in event and str(event.get("id")).startswith("gen-")),
+        ("Perplexity", "search_results" in event),
         ("Mistral", "p" in event and model.startswith(OF_MISTRAL)),
         ("MLC-LLM", of_mlc),
         ("SGLang", "matched_stop" in choice),

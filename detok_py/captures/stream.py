@@ -55,7 +55,7 @@ from .notes import (
 from .order import order_of, other_openers, times_of, value_in
 from .parse import Halves
 from .sentence import missing
-from .servers import CONTENT, Server
+from .servers import CONTENT, LEFT_OUT, Server
 
 PRINTED = "values that Python printed"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
@@ -109,7 +109,7 @@ def of_events(
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
     source.update({"done": True} if done and clocked.get("times") == "lines" else {})
-    usage = "" if others else usage_of(events, server)
+    usage = "" if others or LEFT_OUT in notes else usage_of(events, server)
     if usage:
         source["usage"] = usage
     exact = fidelity(chunks)

@@ -18,7 +18,7 @@ TIMES = ("time", "ts", "timestamp")
 ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
 STARTS = (b"data: ", b"data:{", b"event: ", b'{\\"')
 EVENT_KEYS = ("data", "payload", "chunk", "body", "event")  # of a program that logs events
-EVENT_STARTS = ("data:", "event:", '{"')
+EVENT_STARTS = ("data:", "event:", '{"', "[DONE]")
 
 
 def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":

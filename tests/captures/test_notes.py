@@ -559,11 +559,28 @@ def test_where_a_token_has_only_the_end_of_a_character_the_text_is_read():
     assert found["notes"] == (
         "The server counts 5 tokens, and its events have 3 ids. In 1 event (line 3) the text has a "
         "whole character, and its token has only the end of its bytes: the tokens before did not "
-        "come, so the text is read there."
+        "come, so the text is read."
     )
     # What an earlier token began goes on.
     begun = [llama("", b"\xe9\xac", 1), llama("鬱", b"\xb1", 2)]
     assert read(sse(*begun))["fidelity"] == "ids"
+
+
+def test_the_tokens_of_a_stop_string_that_the_server_left_out_are_told():
+    said = [llama("né", "né".encode(), 1), llama("", b"\nUser", 2), llama("", b":", 3)]
+    end = {"content": "", "tokens": [], "stop": True, "stop_type": "word", "tokens_predicted": 3}
+    found = read(sse(*said, {**end, "stopping_word": "\nUser:"}))
+    assert found["notes"] == (
+        "It ended at the stop string “\\nUser:”, which is shown here because its tokens came: the "
+        "server's text is without it."
+    )
+
+
+def test_counts_of_several_choices_are_not_those_of_the_first():
+    other = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
+    assert "usage" not in read(sse(delta("né"), other, usage(7)))["header"]["source"]
+    alone = [{**delta("a"), "usage": {"completion_tokens": 1}} for _ in range(6)]
+    assert "usage" not in read(sse(*alone))["header"]["source"]  # each event counts its own token
 
 
 @pytest.mark.parametrize("counted", [True, False])

@@ -70,11 +70,11 @@ function find(event, path) {
   return empty;
 }
 
+/** Strings, and numbers, as which some servers write digits. @param {unknown} value */
+const isText = (value) => typeof value === "string" || typeof value === "number";
+
 /** @param {unknown} event @param {string} [path] */
-const textAt = (event, path) =>
-  find(event, path)
-    .filter((value) => typeof value === "string")
-    .join("");
+const textAt = (event, path) => find(event, path).filter(isText).join("");
 
 /**
  * Whether an event meets a condition.
