@@ -7,10 +7,12 @@ HTTP/1 response loses its head and its chunks (RFC 9112, 7.1).
 
 from typing import Any
 
+from .parse import is_utf8
 from .times import seconds_in
 
 HEX = b"0123456789abcdefABCDEF"
 RECEIVED = b"<= Recv data"
+MOST_OF_ERROR = 1000  # bytes
 MOST_LOOKED_AT = 1 << 16  # bytes of a file that say whether it is a hex dump
 
 
@@ -146,6 +148,22 @@ def http_body(data: bytes) -> "tuple[bytes, str] | None":
         body = dechunked(body)
     encoding = fields.get("content-encoding", b"")
     return body, "".join([chr(c) for c in encoding])
+
+
+def note_of_flow(data: bytes) -> str:
+    """Return a sentence on the error of a flow that mitmproxy has saved; "" if it has none.
+
+    >>> note_of_flow(b"91:7:version;2:21#5:error;32:3:msg;20:Client disconnected.;}")
+    'mitmproxy says of it: “Client disconnected.”.'
+    """
+    at = data.find(b"5:error;") if b":version;" in data[:40] else -1
+    _, mark, rest = (
+        data[at : at + MOST_OF_ERROR].partition(b"3:msg;") if at >= 0 else (b"", b"", b"")
+    )
+    size, mark, said = rest.partition(b":")
+    if not mark or not size.isdigit() or not is_utf8(said[: int(size)]):
+        return ""
+    return f"mitmproxy says of it: “{said[: int(size)].decode()}”."
 
 
 def without_request(data: bytes) -> bytes:

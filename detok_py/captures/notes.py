@@ -31,6 +31,7 @@ TOKENS_IN = (
 REASONING = (
     "usage.completion_tokens_details,output_tokens_details.reasoning_tokens|usage.reasoning_tokens"
     "|response.usage.output_tokens_details.reasoning_tokens|usageMetadata.thoughtsTokenCount"
+    "|usage_metadata.thoughts_token_count"
 )
 FIRST_EVENTS = LAST_EVENTS = 4
 COPY = "choices[*].text"

@@ -157,7 +157,7 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
         n += count
     out = _misplaced(numbered)
     # Some servers give all events the same number, and `seq` may count what is not here.
-    return out if (LEAST_COUNTS if own else 2) * len(out) < len(numbered) else []
+    return out if (4 if own else 2) * len(out) < len(numbered) else []
 
 
 def by_ids(lines: list[bytes]) -> list[tuple[int, str]]:

@@ -12,7 +12,15 @@ from ..protocol.sse import EventReader
 from .capture import MAX_SIZE, read_capture
 from .cloud import lines_of_entries, lines_of_log
 from .compare import contents
-from .dumps import blocks_of, curl_trace, hex_dump, http_body, without_fetch, without_request
+from .dumps import (
+    blocks_of,
+    curl_trace,
+    hex_dump,
+    http_body,
+    note_of_flow,
+    without_fetch,
+    without_request,
+)
 from .fold import Folded
 from .frames import packets, read_frames
 from .gateways import broken_borders, pieces_of_console, pieces_of_log
@@ -290,6 +298,7 @@ def _of_lines(
     form = "server-sent events" if b"data:" in data else "lines of JSON"
     try:
         found = _named(of_events(events, problems, form, file, path), data)
+        found = with_note(found, note_of_flow(data))
         return found if folded is not None else _with_text_of_windows(found, data, file, path)
     except CaptureError:
         if folded is not None:

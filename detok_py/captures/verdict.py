@@ -223,13 +223,14 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
             rule = "raw-all"
         elif broken == INVALID:
             rule = "raw-seam" if seam else "raw" if plain else "raw-all"
+        elif BAD + BAD in text and broken != ESCAPED and "borders" in found.facts.told:
+            rule = "borders"
         elif seam:
             rule = "seam-known" if known else "seam-of-messages" if messages else "seam"
         elif broken == ESCAPED and plain:
             rule = "escaped"
         elif BAD + BAD in text and broken != ESCAPED:
             rule = "inside" if single or len(row[6]) == 1 else "beside"
-            rule = "borders" if "borders" in found.facts.told else rule
         else:
             rule = "maybe"
         if known and rule in ("maybe", "beside"):

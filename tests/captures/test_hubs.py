@@ -194,6 +194,20 @@ def test_characters_that_are_broken_between_two_pieces_are_told():
     assert "In 1 place of its log, a character is broken where a piece ends" in out["notes"]
 
 
+def test_characters_of_neighbours_that_are_broken_between_pieces_are_no_seam():
+    events = ["a 好", "🚆 b"]
+    body = "".join(
+        f"data: {compact({'choices': [{'delta': {'content': one}}]})}\n\n" for one in events
+    )
+    data = body.encode()
+    first, second = data.index("好".encode()) + 1, data.index("🚆".encode()) + 2
+    cut = (data[:first], data[first:second], data[second:])
+    pieces = [part.decode("utf-8", "replace") for part in cut]
+    log = "".join(compact({"level": 20, "time": 1, "chunk": one}) + "\n" for one in pieces)
+    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 2)]
+
+
 def labelled(label: str, *pieces: str, end: str = "\n") -> str:
     """A log of pieces, each behind a label, with a number in each that has one."""
     labels = [label.replace("%d", str(n)) for n in range(len(pieces))]

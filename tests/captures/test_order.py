@@ -246,6 +246,8 @@ def test_own_numbers_that_count_on_tell_what_is_missing():
     assert judged(messages(numbers))["verdicts"] == []
     (verdict,) = judged(messages(numbers[:9] + numbers[11:]))["verdicts"]
     assert (verdict[1], verdict[3][0][0]) == ("lost", 9)
+    (verdict,) = judged(messages([1, 2, 3, 6, 7, 8, 9, 10]))["verdicts"]
+    assert (verdict[1], verdict[3][0][0]) == ("lost", 3)
     # They may also count what is not in the answer.
     assert judged(messages(numbers[::2]))["verdicts"] == []
     streamed = [{"seq": n, "choices": [{"delta": {"content": f"wort{n} "}}]} for n in range(99)]

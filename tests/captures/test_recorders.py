@@ -202,6 +202,13 @@ def test_the_last_event_of_a_socket_says_how_and_when_it_ended():
     assert (out["seconds"], out["end"]["reason"], out["count"]) == (2, "stop", 2)
 
 
+def test_what_mitmproxy_says_of_a_flow_is_told():
+    flow = b"99:7:version;2:21#5:error;58:3:msg;20:Client disconnected.;9:timestamp;4:1.25^}"
+    out = json.loads(page.capture_rows((flow + b"7:content;9:" + BODY.encode()).hex(), "a.flow"))
+    assert "mitmproxy says of it: “Client disconnected.”." in out["notes"]
+    assert "mitmproxy" not in shown(BODY)["notes"]
+
+
 def test_a_failed_message_of_gradio_is_an_error():
     first = {"msg": "process_generating", "output": {"data": ["né"]}}
     last = {"msg": "process_completed", "output": {"error": "out of memory"}, "success": False}
