@@ -15,7 +15,7 @@ from typing import Any, Iterator
 
 from ..errors import CaptureError
 from .event_shapes import is_read, is_text
-from .parse import parse_json
+from .parse import is_utf8, parse_json
 
 ESCAPES = (b"/", b"b", b"f", b"n", b"r", b"t")  # that need no code
 FAILURES = 64  # after so many shapes that no other line has, no more are made
@@ -369,10 +369,12 @@ def _string_of(text: bytes) -> Any:
         return None
     if b'"' in text and b'"' in text.replace(b"\\\\", b"").replace(b'\\"', b""):
         return None
+    if not is_utf8(text):
+        return None
     try:
         said = text.decode()
         return parse_json(f'"{said}"', 0) if "\\" in said else said
-    except (ValueError, CaptureError):  # not UTF-8, or the string ends elsewhere
+    except CaptureError:  # the string ends elsewhere
         return None
 
 

@@ -24,6 +24,7 @@ from .imported import (
 )
 from .log import DONE, LoggedEvent, Problem
 from .notes import note_of_size
+from .order import quoted
 from .parse import Halves, base64_bytes, parse_json
 from .rules import SIZE
 from .sentence import MESSAGES
@@ -95,7 +96,7 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
         found = with_told(with_note(found, note), SIZE, known)
     failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
     if isinstance(failed, str) and failed:
-        found = with_note(found, f"The browser says of its entry: “{failed[:80]}”.")
+        found = with_note(found, f"The browser says of its entry: “{quoted(failed)}”.")
     return with_problems(found, problems)
 
 
@@ -153,7 +154,7 @@ def _failures(entries: list[Any]) -> list[str]:
         text = (answer.get("content") or {}).get("text")
         value = _json_in(text.encode(), 1) if isinstance(text, str) else None
         said = find(value, MESSAGE) if isinstance(value, dict) else []
-        words = f": “{said[0][:200]}”" if said and isinstance(said[0], str) else ""
+        words = f": “{quoted(said[0])}”" if said and isinstance(said[0], str) else ""
         return [f"Entry {number} ({_url(entry)}){ANSWERED}{status}{words}."]
     return []
 

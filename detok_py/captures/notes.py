@@ -313,13 +313,17 @@ def notes_on(
 ) -> str:
     """Return the notes on a stream; `done` if [DONE] ended it, and no event breaks off. `lines` has
     those of events whose text so far ends inside a character ("unfinished"), of a U+FFFD whose
-    bytes are given ("written"), and of further answers ("other").
+    bytes are given ("written"), of further answers ("other"), and of those behind one without its
+    end ("cut").
     """
     unfinished = lines["unfinished"]
     marks = [str(one.line) for one in problems if one.reason == MARKED]
     said = [_on_refusal(events), _on_filter(events), _on_stop(events, chunks), _on_copies(events)]
     if server.finish and chunks and all(chunk.channel == REASONED for chunk in chunks):
         said.append("The answer itself is empty: all its text is reasoning.")
+    if lines["cut"]:
+        at = listed([str(line) for line in lines["cut"]])
+        said.append(f"The answer before line {at} has no end: no event says that it is over.")
     if done and not lines["other"]:
         said.append(_on_done(events, server))
     said += [f"{MARKED} {listed(marks)}{BY_MARK}"] if marks else []

@@ -3,7 +3,15 @@
 In: rows. Out: how many there are, and what they show. Held: nothing.
 """
 
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
+
+# row: from 0 · got: the text as it came · right: the right text, "" if it is not known · begin and
+# end: of the text that is wrong without a U+FFFD, in the row's text, in UTF-16 units; 0 if there
+# is none
+Place = NamedTuple(
+    "Place",
+    [("row", int), ("got", str), ("right", str), ("begin", int), ("end", int)],
+)
 
 
 def count_of(row: Any) -> int:

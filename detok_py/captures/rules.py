@@ -147,7 +147,7 @@ RULES = {
     ),
     "maybe": (
         "unknown",
-        "The text has a �: broken before it was recorded, or written by the model. The file does not prove which.",
+        "The text has a �: it broke on its way into this file, or the model wrote it. The file does not prove which.",
     ),
     "misread": ("client", ""),
     "misread-sent": ("proxy", ""),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE, PAGER
 from .lost import NULS, WIDTH
+from .order import quoted
 from .rules import LESS
 from .servers import LEFT_OUT
 
@@ -83,7 +84,7 @@ def sentence(verdicts: list[Any], fidelity: str, end: Any, facts: Any) -> tuple[
     if end and end.get("type") == "error":
         message = str(end.get("message") or "no reason given").strip()
         line = f" in {of} {facts.error}" if facts.error else ""
-        why = "" if message == FAILED else f": “{message[:200]}”"
+        why = "" if message == FAILED else f": “{quoted(message)}”"
         first.insert(0, f"The server ended it with an error{line}{why}.")
     elif facts.no_end:
         answer = "The last answer" if facts.others else "It"

@@ -70,6 +70,7 @@ NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
 NOTED = (MARKED, LENGTH, MIXED, CHARSET, BY_IDS, DONE, ENCODED, PAGER, WIDTH)
+LINES = ("error", "other", "unfinished", "written", "cut")  # those that notes.py looks at
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
 # In a name of a token, which is not its text, these stand for a space, a line end or a byte.
@@ -91,7 +92,7 @@ def of_events(
     joined = [one for one in problems if isinstance(one, Joined)]
     problems = [one for one in problems if not isinstance(one, Joined)]
     parted: list[tuple[int, str]] = []
-    lines: dict[str, list[int]] = {"error": [], "other": [], "unfinished": [], "written": []}
+    lines: dict[str, list[int]] = {name: [] for name in LINES}
     chunks = _chunks_of_events(server, events, problems, times, parted, lines)
     chunks, server.all = without_whole(chunks, server.all)
     others = lines["other"]
@@ -201,12 +202,12 @@ def _chunks_of_events(
     halves: dict[str, Halves] = {}
     opened: dict[str, int] = {}  # the last chunk of a channel
     chunks: list[Any] = []
-    seconds = 0.0
     number = line = begin = 0
     others = other_openers(events)
     for at, event in enumerate(events):
         if at in others and server.finish is None:
             server.finish = ""  # the answer before it has no end
+            lines["cut"].append(event.line)
         seconds = times[at] if times else 0.0
         texts = event.value if isinstance(event.value, Texts) else None
         number, line = number + 1, event.line

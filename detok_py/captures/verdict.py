@@ -5,7 +5,7 @@ first, one for all similar places; sentence.py makes one sentence of them. If th
 decide, the verdict is "unknown". A token that ends inside a character is not a fault.
 """
 
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 from .compare import contents, differences, first_rows, is_markup, look_alike
 from .event_shapes import without_last
@@ -24,19 +24,14 @@ from .mojibake import (
     CONSOLE,
     LATIN,
     TORN,
-    Misread,
-    find_misread,
     is_about_lost,
-    misread_runs,
-    right_letters,
 )
 from .parse import is_utf8
-from .replaced import asked, read_as
-from .rows import came, count_of, numbered, shown, texts_of
+from .rows import Place, came, count_of, numbered, shown, texts_of
 from .rules import BY_SIZE, LESS, OF_PROGRAMS, RULES, SIZE
 from .sentence import LENGTHS, listed
 from .servers import CONTENT
-from .undecoded import named_bytes, named_spaces
+from .texts_judged import MISREAD, judge_misread, judge_names, judge_replaced
 
 # who: "engine", "proxy", "client", "nobody" or "unknown" · rule: its name · said: what happened,
 # and why it is who · places: a `Place` each; of a saved one, at most MOST_PLACES · count: of all
@@ -44,13 +39,6 @@ from .undecoded import named_bytes, named_spaces
 Verdict = NamedTuple(
     "Verdict",
     [("who", str), ("rule", str), ("said", str), ("places", "list[Place]"), ("count", int)],
-)
-# row: from 0 · got: the text as it came · right: the right text, "" if it is not known · begin and
-# end: of the text that is wrong without a U+FFFD, in the row's text, in UTF-16 units; 0 if there
-# is none
-Place = NamedTuple(
-    "Place",
-    [("row", int), ("got", str), ("right", str), ("begin", int), ("end", int)],
 )
 
 MOST_PLACES = 200
@@ -69,8 +57,6 @@ KINDS_OF_NUMBERS = {
     "gap": "lost", "twice": "twice", "order": "order", "again": "again", "begun": "begun-again",
     "count": "counted", "doubled": "doubled",
 }  # fmt: skip
-LEAST_RIGHT = 2  # letters elsewhere, if a part is misread
-MISREAD = ("misread", "misread-part", "misread-sent", "misread-read")
 BAD = "\ufffd"
 ORDER = ("engine", "proxy", "client", "unknown", "nobody")
 
@@ -98,9 +84,9 @@ def judge(
     if compares:
         _judge_against_tokens(found, rows, chunks, held, add)
     texts = texts_of(rows)
-    _judge_names(texts, add)
-    misread = _judge_misread(texts, add)
-    east = "" if misread else _judge_replaced(texts, add)
+    judge_names(texts, add)
+    misread = judge_misread(texts, add)
+    east = "" if misread else judge_replaced(texts, add)
     # What another encoding has no character for became a �.
     lost = {place.row for rule in MISREAD for place in places.get(rule, [])}
     for of_lost in OF_LOST if east else ("maybe",):
@@ -343,8 +329,9 @@ def _judge_against_whole(
     mixed = len(numbers) > 1 and any(one.kind == "other" for one in found_out)
     twice = "twice" in numbers and any(one.kind == "more" for one in found_out)
     by_numbers = not whole or mixed or twice
+    gaps = [event for event, kind in found.facts.numbers if kind == "gap"]
     for one in found_out:
-        row = first.get(one.piece, 0)
+        row = first.get(_piece_of(one, pieces, found.chunks, gaps), 0)
         if one.kind == "bad":
             for later in range(one.last, one.piece, -1):
                 rights[first.get(later, row)] = ("", one.right)
@@ -370,6 +357,15 @@ def _judge_against_whole(
     for number, letter in found.facts.parted:
         add("parted", Place(first.get(number, 0), _halves_of(letter), letter, 0, 0))
     return rights
+
+
+def _piece_of(one: Any, pieces: list[str], chunks: list[Any], gaps: list[int]) -> int:
+    """Return the piece of a difference: behind missing numbers, the first, also without text."""
+    piece = int(one.piece)
+    gap = max([event for event in gaps if event <= chunks[piece].event] + [0])
+    while gap and one.kind == "gone" and not pieces[piece - 1] and chunks[piece - 1].event >= gap:
+        piece -= 1
+    return piece
 
 
 def _judge_numbers(found: Any, rows: list[Any], add: Any) -> None:
@@ -406,94 +402,3 @@ def _is_whole(chunk: Any) -> bool:
     """Return whether the tokens of a chunk are whole characters by themselves."""
     pieces = [data for _, data in chunk.tokens]
     return bool(pieces) and None not in pieces and is_utf8(b"".join(pieces))
-
-
-def _judge_names(texts: list[str], add: Any) -> None:
-    """Judge names of tokens in the text of servers."""
-    for row, names, right in named_bytes(texts):
-        add("named-bytes", Place(row, names, right, 0, _units(texts[row])))
-    for row, text, right in named_spaces(texts):
-        add("named-spaces", Place(row, text, right, 0, _units(text)))
-
-
-def _judge_misread(texts: list[str], add: Any) -> str:
-    """Judge text that is UTF-8 read in another encoding; return that encoding, "" for none."""
-    whole = "".join(texts)
-    runs = find_misread(whole)
-    rule = MISREAD[len(runs) > 0 and right_letters(whole, runs) >= LEAST_RIGHT]
-    n = begin = 0
-    for run in _in_rows(runs, texts, whole):
-        while begin + len(texts[n]) <= run.begin:
-            begin += len(texts[n])
-            n += 1
-        text = texts[n]
-        first, last = run.begin - begin, min(run.end - begin, len(text))
-        units = [_units(text[:first]), _units(text[:last])]
-        got = "".join(texts[n : n + 8])[first : run.end - begin]
-        got += "…" if len(got) < run.end - run.begin else ""
-        right = _all_right(run.right, run.encoding)
-        add(rule, Place(n, got, right, units[0], units[1]))
-        # A run may go on in the next rows.
-        over, m = run.end - begin - len(text), n + 1
-        while over > 0:
-            size = min(over, len(texts[m]))
-            if size:
-                add(rule, Place(m, texts[m][:size], "", 0, _units(texts[m][:size])))
-            over -= size
-            m += 1
-    return runs[0].encoding if runs else ""
-
-
-def _in_rows(runs: list[Misread], texts: list[str], whole: str) -> Iterator[Misread]:
-    """Yield misread runs; of one that goes on in the next row, what ends with its row by itself."""
-    n = border = 0
-    for begin, end, right, encoding, weight in runs:
-        while True:
-            while border <= begin:
-                border += len(texts[n])
-                n += 1
-            inside = misread_runs(whole[begin:border], encoding) if border < end else []
-            if [(one.begin, one.end) for one in inside] != [(0, border - begin)]:
-                break
-            yield Misread(begin, border, inside[0].right, encoding, weight)
-            begin, right = border, right[len(inside[0].right) :]
-        yield Misread(begin, end, right, encoding, weight)
-
-
-def _judge_replaced(texts: list[str], add: Any) -> str:
-    """Judge text that is UTF-8 read as a code page of East Asia, and “?” in the place of letters.
-    Return which code page, "" for none.
-    """
-    text = "".join(texts)
-    if is_about_lost(text):
-        return ""
-    east = read_as(text)
-    if east:
-        for row, one in enumerate(texts):
-            if one and max(one) > "\x7f":
-                add("misread-east", Place(row, one, "", 0, 0))
-        return east
-    words = asked(text)
-    begin = n = 0
-    for row, one in enumerate(texts):
-        end = begin + len(one)
-        while n < len(words) and words[n][1] <= begin:
-            n += 1
-        if n < len(words) and words[n][0] < end and "?" in one:
-            add("asked", Place(row, one, "", 0, 0))
-        begin = end
-    return ""
-
-
-def _all_right(text: str, encoding: str) -> str:
-    """Return a text whose bytes may have been misread twice, both times in this encoding."""
-    again = misread_runs(text, encoding)
-    while len(again) == 1 and (again[0].begin, again[0].end) == (0, len(text)):
-        text = again[0].right
-        again = misread_runs(text, encoding)
-    return text
-
-
-def _units(text: str) -> int:
-    """Return the length of a text in UTF-16 units."""
-    return len(text) + sum([letter > "\uffff" for letter in text])

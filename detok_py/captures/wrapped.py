@@ -8,7 +8,7 @@ the bodies of the responses. Of YAML, only the scalars are read.
 import json
 from typing import Any
 
-from .parse import base64_bytes
+from .parse import MARK, base64_bytes
 from .times import seconds_in
 
 MOST_TRIED = 5
@@ -240,7 +240,9 @@ def _unescaped(text: str) -> str:
                 value = int(code[1:size], 16)
             except ValueError:  # no escape of YAML
                 value, size = 0xFFFD, 0
-            is_one = 0 <= value < 0xD800 or 0xE000 <= value < 0x110000
+            if 0xD800 <= value < 0xE000:
+                value += MARK - 0xD800  # half of a pair, as JSON has it
+            is_one = 0 <= value < 0x110000
             said += (chr(value) if is_one else "\ufffd") + code[size:]
         out.append(said)
     return "\\".join(out)

@@ -211,7 +211,10 @@ def test_what_nobody_knows_to_be_broken_is_not_counted_as_broken(booted: Any) ->
     # Every kind is named, and an event with two is one place.
     alert = page.locator("#alert")
     expect(alert).to_contain_text("In 2 places, it is not known who broke the text")
-    for said in ("The text has a �: broken before it was recorded", "The JSON of an event goes on"):
+    for said in (
+        "The text has a �: it broke on its way into this file",
+        "The JSON of an event goes on",
+    ):
         expect(alert).to_contain_text(said)
     expect(alert).to_contain_text("It is in line 5 (event 3).")
     expect(page.locator("#tab-faults")).to_have_text("Faults (2 in doubt)")

@@ -104,6 +104,7 @@ HALF = '{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
 GO = '{"choices":[{"delta":{"content":"a\\ufffdb"}}]}'
 CAFE = sse(delta("naïve "), delta("caf"), delta("é"))
 
+CESU = b"\xed\xa0\xbd\xed\xba\x86"  # the halves of \U0001f686
 # name: the file, and who, rule, and what arrived with what is right, for each place
 CASES: dict[str, tuple[Any, list[Any]]] = {
     "tokens decoded alone": (sse(*ONE_BY_ONE), [("engine", "token-alone", [("��", "你"), ("��!", "😀!")])]),
@@ -111,6 +112,8 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "a whole token": (sse(HI, token("��", "你", "你".encode()), token("好", "好", "好".encode())), [("proxy", "whole-token", [("��", "你")])]),
     "bytes of lossy names": (sse(HI, token("", "�", "�".encode()), token("你", "�", "�".encode())), []),
     "seam": (sse(delta("né"), delta("�"), delta("�"), delta("ok")), [("engine", "seam", [("�", ""), ("�", "")])]),
+    "halves as bytes, late": (sse(*[delta(f"né {one}") for one in "abcdef"], delta("né 🚆"), delta("né 🚆")).encode().replace("🚆".encode(), CESU), [("engine", "cesu", [("né " + 6 * "�", ""), ("né " + 6 * "�", "")])]),
+    "a number that is missing before an empty text": (sse(*[{"index": n, "token": {"id": n, "text": text}, "generated_text": all_} for n, text, all_ in ((1, "né", None), (2, " a", None), (4, "", None), (5, " c", None), (6, "!", "né a b c!"))]), [("proxy", "lost", [("", " b")])]),
     "inside": (sse(delta("né"), delta("a��b"), delta("ok"), finish("stop"), usage(4)), [("proxy", "inside", [("a��b", "")])]),
     "a text on broken characters": (sse(delta("né"), delta("mojibake: a��b"), delta("c�"), delta("�d"), finish("stop"), usage(5)), [("unknown", "maybe", [("mojibake: a��b", ""), ("c�", ""), ("�d", "")])]),
     "a quoted �": (sse(delta("né “�”"), delta("c�"), delta("�d")), [("unknown", "maybe", [("né “�”", ""), ("c�", ""), ("�d", "")])]),
