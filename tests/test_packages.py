@@ -172,6 +172,7 @@ def page(dist):
     return dist / f"detok_py_page-{VERSION}-py3-none-any.whl"
 
 
+@pytest.mark.soak  # It packs everything once more.
 @pytest.mark.timeout(900)
 def test_the_same_sources_give_the_same_bytes(package, dist, tmp_path):
     package.build(tmp_path)

@@ -117,6 +117,7 @@ def verdict_of(watch, **options):
     return [], ""
 
 
+@pytest.mark.one_browser  # Firefox takes a minute for it, in `make soak`.
 def test_text_that_is_shown_late_or_never_does_not_pass(watched):
     begun = time.monotonic()
     opened = {name: watched(script) for name, script in PAGES.items()}
