@@ -1,5 +1,5 @@
 """What the name of a server-sent event (its line `event:`) says of its data, and the patches in
-which ChatGPT's own page gets its answers.
+which the pages of ChatGPT and DeepSeek get their answers.
 
 In: the lines of events; the values of events. Out: the values to read in their place. Held: the
 path and the operation of the last patch, which the next one may leave out.
@@ -16,9 +16,11 @@ FAILED = ("error", "exception", "failed")
 ENDS = ("done", "end", "complete", "completed", "finish", "finished", "stop")
 REPLACES = "replace"
 SIGNS = (b"error", b"exception", b"failed", REPLACES.encode())
-PATCH = "chatgpt.patch"
-OF_TEXT, OF_THOUGHTS = "/message/content/parts/", "/message/content/thoughts/"
-STATUS = "/message/status"
+PATCHES = ("chatgpt.patch", "deepseek.patch")
+OF_TEXT = ("/message/content/parts/", "response/content")
+OF_THOUGHTS = ("/message/content/thoughts/", "response/thinking_content")
+STATUS = ("/message/status", "response/status")
+UNDER_WAY = ("in_progress", "WIP")
 MOST_BEFORE = 99  # events before the first patch
 MOST_LOOKED_AT = 4  # lines before and after the data of an event
 
@@ -79,7 +81,7 @@ def value_named(name: str, value: Any) -> Any:
 
 
 def without_patches(events: list[Any]) -> list[Any]:
-    """Return events with ChatGPT's text in the place of its patches; others as they are.
+    """Return events with the text in the place of a page's patches; others as they are.
 
     >>> from .log import LoggedEvent
     >>> parts = [{"p": "/message/content/parts/0", "o": "append", "v": "a"}, {"v": "b"}]
@@ -90,13 +92,15 @@ def without_patches(events: list[Any]) -> list[Any]:
     first = [event.value for event in events[:MOST_BEFORE]]
     if not any(_is_patch(value) and "p" in value and "o" in value for value in first):
         return events
+    paths = [value["p"] for value in first if _is_patch(value) and "p" in value]
+    kind = PATCHES[any(str(path).startswith("response/") for path in paths)]
     last = ["", ""]
     out = []
     for event in events:
         texts = event.value if isinstance(event.value, Texts) else None
         for n, value in enumerate(texts.each() if texts else [event.value]):
             value = value.whole() if isinstance(value, Same) else value
-            value = _patched(value, last) if _is_patch(value) else value
+            value = _patched(value, last, kind) if _is_patch(value) else value
             line = event.line + (n * texts.step if texts else 0)
             out.append(type(event)(value, line, *event[2:]))
     return out
@@ -106,10 +110,10 @@ def _is_patch(value: Any) -> bool:
     return isinstance(value, dict) and "v" in value and not set(value) - {"p", "o", "v", "c"}
 
 
-def _patched(patch: Any, last: list[Any]) -> Any:
+def _patched(patch: Any, last: list[Any], kind: str) -> Any:
     """Return what a patch adds; `last` is the path and the operation of the one before it."""
     last[:] = [patch.get("p", last[0]), patch.get("o", last[1])]
-    said = {"type": PATCH, "text": "", "reasoning": "", "finish": ""}
+    said = {"type": kind, "text": "", "reasoning": "", "finish": ""}
     parts = [[last[0], patch["v"]]]
     if last[1] == "patch" and isinstance(patch["v"], list):
         parts = [[one.get("p"), one["v"]] for one in patch["v"] if _is_patch(one)]
@@ -120,6 +124,6 @@ def _patched(patch: Any, last: list[Any]) -> Any:
             said["text"] += text
         elif path.startswith(OF_THOUGHTS):
             said["reasoning"] += text
-        elif path == STATUS and text != "in_progress":
+        elif path in STATUS and text not in UNDER_WAY:
             said["finish"] = text
     return said

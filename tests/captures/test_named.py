@@ -123,6 +123,20 @@ def test_the_patches_of_chatgpts_page_are_its_text():
     )
 
 
+def test_the_patches_of_deepseeks_page_are_its_text():
+    parts = [
+        {"v": {"response": {"message_id": 2, "content": "", "status": "WIP"}}},
+        {"p": "response/thinking_content", "o": "APPEND", "v": "hm"},
+        {"p": "response/content", "o": "APPEND", "v": "Grüße"},
+        *[{"v": word} for word in WORDS[1:]],
+        {"p": "response/status", "o": "SET", "v": "FINISHED"},
+    ]
+    found = read(stream(*[("", compact(part)) for part in parts], ("finish", "{}")).encode())
+    assert (text_of(found), text_of(found, "reasoning")) == ("".join(WORDS), "hm")
+    assert found.header["source"]["server"] == "DeepSeek, chat page"
+    assert found.end == {"type": "finished", "reason": "FINISHED"}
+
+
 def test_a_text_that_comes_again_whole_is_not_added():
     whole = compact(
         {"choices": [{"message": {"content": "".join(WORDS)}, "finish_reason": "stop"}]}
