@@ -10,11 +10,12 @@ from ..decode.utf8 import last_complete_utf8_end
 from .alike import Same, Texts
 from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
-from .mojibake import CP1252, QUOTES, find_misread
+from .markup_shown import on_control_tokens, on_think_tags
+from .mojibake import CP1252, find_misread
 from .order import quoted, value_of
 from .parse import is_utf8
 from .rules import CAME_SO, ONE_BYTE, READ_WRONG
-from .sentence import CONTROL, COPY_BROKEN, NOT_WHOLE, listed
+from .sentence import COPY_BROKEN, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
 from .servers import REASONING as REASONED
 
@@ -48,21 +49,13 @@ BY_MARK = (
     "lose that line."
 )
 LATIN = (b"iso-8859-1", b"latin1", b"latin-1", b"windows-1252", b"cp1252")
-# Of turns, in ChatML, Llama, Gemma, DeepSeek, Phi and Command; those of harmony are a format's.
-CONTROL_TOKENS = (
-    "<|im_end|>", "<|im_start|>", "<|eot_id|>", "<|eom_id|>", "<|start_header_id|>",
-    "<|end_header_id|>", "<|endoftext|>", "<|end_of_text|>", "<end_of_turn>", "<start_of_turn>",
-    "<\uff5cend\u2581of\u2581sentence\uff5c>", "<|user|>", "<|assistant|>",
-    "<|END_OF_TURN_TOKEN|>",
-)  # fmt: skip
-END_OF_S = "</s>"  # elsewhere it is HTML's
-OPEN, CLOSE = b"<think>", b"</think>"
 NOT_IN_WINDOWS = b"\x81\x8d\x8f\x90\x9d"
 WINDOWS = (
     "The file is not UTF-8. It is whole in Windows-1252, in which Python writes files on Windows, "
     "and is read so here."
 )
 CHARSET = "Its head says that it is in Latin-1"
+TOLD_AS_THEY_ARE = (LENGTH, MIXED, CHARSET, PAGER)
 
 
 def head_of(data: bytes) -> tuple[dict[bytes, list[bytes]], bytes, bytes]:
@@ -153,7 +146,7 @@ def _on_refusal(events: list[Any]) -> str:
     for event in events[:MOST_LOOKED_AT]:
         value = value_of(event)
         kind = value.get("type") if isinstance(value, dict) else None
-        said = find(value, "choices[*].delta,message.refusal")
+        said = find(value, "choices[!index].delta,message.refusal")
         if kind == "response.refusal.delta" or any(one and isinstance(one, str) for one in said):
             return "The server sent it as a refusal (`refusal`), not as an answer."
     return ""
@@ -330,8 +323,7 @@ def notes_on(
     said.append(_on_replaced(events))
     limited = [one.line for one in problems if has_left_out(one)]
     said += [f"The log says in line {limited[0]} that it left out lines."] if limited else []
-    reasons = (LENGTH, MIXED, CHARSET, PAGER)
-    said += [one.reason for one in problems if one.reason.startswith(reasons)]
+    said += [one.reason for one in problems if one.reason.startswith(TOLD_AS_THEY_ARE)]
     said += [ENCODED] if any(one.reason == ENCODED for one in problems) else []
     left_out = [one.reason for one in problems if one.reason.startswith("choice ")]
     said += [f"C{one[1:]}." for one in left_out]
@@ -352,6 +344,9 @@ def notes_on(
     more, ids = _more_tokens(counted, chunks)
     if abs(more) > 1:
         said.append(f"The server counts {counted} tokens, and its events have {ids} ids.")
+    pieces = sum([len(one.texts.texts) if one.texts else bool(one.data) for one in chunks])
+    if counted > 1 and pieces > 1.5 * counted + 2:
+        said.append(f"The server counts {counted} tokens, and the text came in {pieces} pieces.")
     said += _ids_of_two_texts(chunks)
     if server.broken_call and not any(one.reason.startswith(PAGER) for one in problems):
         finish = "" if lines["other"] else server.finish
@@ -378,48 +373,12 @@ def lacks_ids(server: Any, chunks: list[Any]) -> bool:
     return _more_tokens(server.total, chunks)[0] > 1
 
 
-def _on_think_tags(said: bytes) -> str:
-    """Return a sentence on reasoning that stands in the text; "" if none does."""
-    if CLOSE in said and OPEN not in said.partition(CLOSE)[0] and b"`" + CLOSE not in said:
-        return (
-            "“</think>” is in the text without “<think>” before it: what is before it may be "
-            "reasoning that the server did not take apart."
-        )
-    if said.strip().startswith(OPEN) and CLOSE in said:
-        return "Its reasoning is in the text, between “<think>” and “</think>”: the server did not take it apart."
-    return ""
-
-
-def _on_control_tokens(said: bytes) -> str:
-    """Return a sentence on tokens of turns that stand in the text; "" if there are none, or if all
-    of them are quoted or in code, where they may be meant.
-    """
-    if not any(token.encode() in said for token in CONTROL_TOKENS + (END_OF_S,)):
-        return ""
-    ends = said.strip().endswith(END_OF_S.encode()) and b"<s>" not in said
-    found = [END_OF_S] if ends else []
-    parts = said.decode().split("```")
-    for line in "\n".join(parts[::2]).split("\n"):
-        bare = "".join(line.split("`")[::2])
-        for token in CONTROL_TOKENS:
-            befores = bare.split(token)[:-1]
-            if token not in found and any(one[-1:] not in tuple(QUOTES) for one in befores):
-                found.append(token)
-    if not found:
-        return ""
-    named = listed([f"“{token}”" for token in found])
-    return (
-        f"{CONTROL}: {named}. The server did not stop there "
-        "or take them away, or the model wrote them letter by letter."
-    )
-
-
 def checked_text(chunks: list[Any]) -> tuple[list[Any], str]:
     """Return the chunks without the bytes of tokens that are wrong, and sentences on them."""
     said = b"".join([one.data for one in chunks if one.data and one.channel == CONTENT])
     out, spoiled = _without_lost(chunks, said)
     out, withheld = _without_ends(out)
-    notes = [spoiled, withheld, _on_think_tags(said), _on_control_tokens(said)]
+    notes = [spoiled, withheld, on_think_tags(said), on_control_tokens(said)]
     return out, " ".join([one for one in notes if one])
 
 

@@ -39,6 +39,7 @@ MODEL = (
     "model|response.model|message.model|session.model|response_metadata.model_name|modelVersion"
     "|response.modelId|model_name,model_id|model_version"
 )
+OTHER_CHOICES = "choices[index].index|candidates[index].index"
 # What the names of OpenAI's own models begin with; other servers have gpt-oss.
 OF_OPENAI = ("gpt-", "chatgpt-", "codex-", "o1", "o3", "o4", "ft:gpt-")
 
@@ -92,7 +93,7 @@ class Server:
         # "" before the first text; NEW if there was some since the last whole text, OLD if not.
         self._pieces = ""
         self._certain = False
-        self._left_out: list[Any] = []
+        self._left_out: dict[Any, bool] = {}  # choices, and whether they were told
 
     @property
     def repeats(self) -> bool:
@@ -106,12 +107,10 @@ class Server:
 
     def read(self, event: Any) -> Any:
         """Return the parts of an event; None if it has no text; a sentence if it cannot be read."""
-        index = find(event, "choices[index].index")
-        if index and not find(event, "choices[!index]"):
-            if index[0] in self._left_out:
-                return None
-            self._left_out.append(index[0])
-            return "choice " + str(index[0])[:9] + LEFT_OUT
+        others = [str(index)[:9] for index in find(event, OTHER_CHOICES)]
+        self._left_out.update({index: False for index in others if index not in self._left_out})
+        if others and not find(event, "choices[!index]|candidates[!index]"):
+            return None
         if self._path:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
@@ -163,6 +162,12 @@ class Server:
             self._pieces = OLD
         return parts or None
 
+    def left_out(self) -> list[str]:
+        """Return sentences on the choices that were first seen since the last call."""
+        new = [index for index in self._left_out if not self._left_out[index]]
+        self._left_out.update(dict.fromkeys(new, True))
+        return ["choice " + index + LEFT_OUT for index in new]
+
     def read_same(self, same: Any) -> Any:
         """Do as `read`, for an event that differs from an earlier one only in its text."""
         kind = same.shape.kind
@@ -185,7 +190,7 @@ class Server:
     def _channel_of(self, event: Any) -> str:
         """Return the channel of an event that has one text and nothing else; "" for others."""
         said = read_event(event, self.total, self._sent[0])
-        if said is None or find(event, "choices[index].index"):
+        if said is None or find(event, OTHER_CHOICES):
             return ""
         others = (said.calls, said.tokens, said.ids, said.finish, said.error, said.total, said.all)
         if any(others) or said.so_far is not None:

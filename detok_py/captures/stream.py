@@ -31,6 +31,7 @@ from .kinds import MOST_EVENTS, keys_of, kind_of_value, text_path
 from .log import (
     BY_IDS,
     CESU,
+    CURL,
     DONE,
     ENCODED,
     MARKED,
@@ -69,7 +70,7 @@ LOSSY = (
 NO_BYTES = (
     "tcpdump -A writes a dot for each byte beyond ASCII, so what broke cannot be seen: use -X"
 )
-NOTED = (MARKED, LENGTH, MIXED, CHARSET, BY_IDS, DONE, ENCODED, PAGER, WIDTH)
+NOTED = (MARKED, LENGTH, MIXED, CHARSET, BY_IDS, CURL, DONE, ENCODED, PAGER, WIDTH)
 LINES = ("error", "other", "unfinished", "written", "cut")  # those that notes.py looks at
 MOST_KEYS = 8
 MOST_NAMED = 2000  # chunks that are searched for names of tokens
@@ -221,14 +222,11 @@ def _chunks_of_events(
                 line += (len(texts.texts) - n - 1) * texts.step
                 break
             begin = (begin or line) if ended and _may_begin(value_in(value)) else 0
-            parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
+            parts = _parts_of(server, value, line, problems)
             lines["error"] += [line] if server.error and not lines["error"] else []
-            if server.repeats and not server.finish and _ends_inside(value):
-                lines["unfinished"].append(line)
-            if isinstance(parts, str):
-                problems.append(Problem(line, parts))
-                continue
-            for part in parts or []:
+            inside = server.repeats and not server.finish and _ends_inside(value)
+            lines["unfinished"] += [line] if inside else []
+            for part in parts:
                 half = halves.setdefault(part.channel, Halves())
                 if ended and part.channel == CONTENT and is_whole_again(chunks, part.text):
                     server.all = part.text
@@ -250,6 +248,16 @@ def _chunks_of_events(
                 chunks += made
     _end_channels(server, halves, chunks, opened)
     return chunks
+
+
+def _parts_of(server: Server, value: Any, line: int, problems: list[Any]) -> Any:
+    """Return the parts of an event; write down what cannot be read."""
+    parts = server.read_same(value) if isinstance(value, Same) else server.read(value)
+    problems += [Problem(line, left_out) for left_out in server.left_out()]
+    if isinstance(parts, str):
+        problems.append(Problem(line, parts))
+        return []
+    return parts or []
 
 
 def _end_channels(

@@ -576,6 +576,26 @@ def test_the_tokens_of_a_stop_string_that_the_server_left_out_are_told():
     )
 
 
+def test_other_choices_are_left_out_also_beside_the_first_one():
+    both = [{"index": n, "delta": {"content": text}} for n, text in enumerate("ab")]
+    refused = {"choices": [{"index": 1, "delta": {"refusal": "No."}}]}
+    found = read(sse({"choices": both}, refused, delta("né"), finish("stop")))
+    assert found["notes"] == "Choice 1 is left out: only choice 0 is read."
+    assert found["count"] == 2
+    parts = [{"index": n, "content": {"parts": [{"text": text}]}} for n, text in enumerate("ab")]
+    found = read(sse({"candidates": parts}, {"candidates": parts}))
+    assert (found["notes"], found["count"]) == ("Choice 1 is left out: only choice 0 is read.", 2)
+
+
+def test_a_text_in_many_more_pieces_than_tokens_is_told():
+    said = [delta(f"né {one} ") for one in "abcdefgh"]
+    assert (
+        "The server counts 3 tokens, and the text came in 8 pieces."
+        in read(sse(*said, finish("stop"), usage(3)))["notes"]
+    )
+    assert read(sse(*said, finish("stop"), usage(9)))["notes"] == ""
+
+
 def test_counts_of_several_choices_are_not_those_of_the_first():
     other = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
     assert "usage" not in read(sse(delta("né"), other, usage(7)))["header"]["source"]
