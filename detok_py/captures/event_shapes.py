@@ -71,7 +71,7 @@ Call = NamedTuple(
 OTHER_KEYS = (
     b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
     b"model", b"modelId", b"modelVersion", b"model_id", b"model_name", b"model_version", b"object", b"prompt_token_ids",
-    b"response", b"sequence_number", b"service_tier", b"stop_reason", b"system_fingerprint", b"timestamp", b"timings", b"token",
+    b"response", b"sequence_number", b"service_tier", b"stop_reason", b"system_fingerprint", b"time", b"timestamp", b"timings", b"token",
     b"token_id", b"token_ids", b"ts", b"type",
 )  # fmt: skip
 

@@ -11,12 +11,12 @@ from typing import Any
 from .joined import is_whole
 from .logged import label_of
 from .servers import LOST
-from .times import seconds_in
+from .times import seconds_in, seconds_of
 
 KEYS = ("chunk", "data", "msg")
 WORDS = ("msg", "message", "event")  # what the line is about
 REQUESTS = ("reqId", "req_id", "requestId", "request_id")
-TIMES = ("time", "timestamp", "ts")
+TIMES = ("time", "timestamp", "ts", "t")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
 OPENS = b'{"'  # what a line of JSON begins with
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
@@ -232,6 +232,4 @@ def _text_in(said: Any) -> bytes:
 
 def _time_in(value: Any) -> "float | None":
     time: Any = next((value[name] for name in TIMES if name in value), None)
-    if isinstance(time, str):
-        return seconds_in(time)
-    return time / 1e3 if type(time) in (int, float) and time > 1e11 else None
+    return seconds_in(time) if isinstance(time, str) else seconds_of(time)

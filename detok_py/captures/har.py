@@ -10,7 +10,7 @@ from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
 from .event_shapes import find
-from .hubs import of_messages
+from .hubs import of_messages, plain_bytes
 from .imported import (
     NO_FACTS,
     REPLACED,
@@ -25,7 +25,7 @@ from .imported import (
 from .log import DONE, LoggedEvent, Problem
 from .notes import note_of_size
 from .order import quoted
-from .parse import Halves, base64_bytes, parse_json
+from .parse import base64_bytes, parse_json
 from .rules import SIZE
 from .sentence import MESSAGES
 from .servers import CONTENT, LOST
@@ -183,7 +183,7 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
         if isinstance(body, bytes) and body[:2] == GZIP:
             packed = number
         try:
-            body = _plain(body) if isinstance(body, str) else body
+            body = plain_bytes(body) if isinstance(body, str) else body
             found = read(body, file) if isinstance(body, bytes) else None
         except CaptureError:
             continue
@@ -283,7 +283,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         return None
     if "amazon.eventstream" in kind and content.get("encoding") != "base64":
         raise CaptureError(f"{AS_TEXT}; a recorder must save them as base64")
-    data = base64_bytes(text) if content.get("encoding") == "base64" else _plain(text)
+    data = base64_bytes(text) if content.get("encoding") == "base64" else plain_bytes(text)
     try:
         stream = read(data, file)
     except CaptureError:
@@ -324,7 +324,7 @@ def _of_event_source(messages: Any, text: Any, file: str) -> Any:
         )
         if not isinstance(data, str) or not isinstance(at, (int, float)):
             return None
-        value = _json_in(_plain(data), number)
+        value = _json_in(plain_bytes(data), number)
         if value is not None:
             plain = any(letter > "\x7f" for letter in data)
             events.append(LoggedEvent(value, number, False, float(at), plain, "\\ufffd" in data))
@@ -354,7 +354,7 @@ def _received(messages: Any) -> list[Any]:
             continue
         binary = message.get("opcode") == 2
         try:
-            data = base64_bytes(text) if binary else _plain(text)
+            data = base64_bytes(text) if binary else plain_bytes(text)
         except CaptureError:
             continue
         stamp = float(at) if isinstance(at, (int, float)) else None
@@ -390,12 +390,6 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
     header = {"detok": 1, "source": source, "engine": engine}
     found = Import(header, chunks, times[-1] if times else None, None, [], 0, NO_FACTS)
     return inside(found, MESSAGES)
-
-
-def _plain(text: str) -> bytes:
-    """Return the bytes of a string that may have marked halves."""
-    halves = Halves()
-    return halves.feed(text)[0] + halves.flush()[0]
 
 
 def _url(entry: Any) -> str:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from .event_shapes import find, read_event
-from .imported import AT_NO_END, with_end, with_fact, with_note
-from .log import LoggedEvent
-from .parse import is_utf8, parse_json
+from .gateways import broken_borders
+from .imported import AT_NO_END, with_borders, with_end, with_fact, with_note
+from .log import LoggedEvent, read_pieces
+from .parse import Halves, is_utf8, parse_json
 from .sentence import FAILED
 from .servers import LOST
 from .stream import of_events
@@ -28,6 +29,7 @@ CALL = "stream item"
 SEPARATOR = b"\x1e"
 SIGNS = (SEPARATOR, b'"invocationId"', b'"arguments"', b'\n42["', b"\n42/", b'\t42["')
 MOST_TRIED = 9  # lines
+STARTS = (b"data:", b"event:", b"id:", b": ")  # of a body of server-sent events
 TIMES_MORE = 3  # how often there must be a message with text for one of each other kind
 ENDS = ("done", "end", "finish", "finished", "complete", "completed", "stop", "stopped")
 NO_ENDS = ("send", "append", "extend")
@@ -83,6 +85,12 @@ def of_messages(rows: "list[tuple[float | None, int, bytes]]", file: str, form: 
         raise CaptureError(
             f"these are {by} messages, and it is not certain which of them have the text.{of}"
         )
+    body = _body_in(read, texts)
+    if body:
+        pieces, stamps = body
+        found = of_events(*read_pieces(pieces, stamps), f"{form}{by} messages", file)
+        found = with_borders(found, *broken_borders(pieces))
+        return _ended(found, known, "")
     events, last, end = [], -1, (-1, "")
     for n, (message, stamp, number, part) in enumerate(read):
         if message is None:
@@ -99,6 +107,29 @@ def of_messages(rows: "list[tuple[float | None, int, bytes]]", file: str, form: 
             events.append(LoggedEvent({}, number, False, stamp, False, False))  # it has a time
     found = of_events(events, [], f"{form}{by} messages", file)
     return _ended(found, [one for one, _, _, _ in read if one], end[1] if end[0] > last else "")
+
+
+def _body_in(read: list[Any], texts: dict[str, int]) -> Any:
+    """Return the body of a response that messages have as strings, in pieces, and when each line of
+    the file came; None if their texts are no server-sent events.
+    """
+    pieces: list[tuple[bytes, int]] = []
+    stamps: list[Any] = [None] * max([number for _, _, number, _ in read])
+    for message, stamp, number, _ in read:
+        place = texts.get(message.name, -1) if message is not None else -1
+        text = message.given[place] if 0 <= place < len(message.given) else None
+        if isinstance(text, str):
+            pieces.append((plain_bytes(text), number))
+            stamps[number - 1] = stamp
+    if not pieces or not pieces[0][0].lstrip().startswith(STARTS):
+        return None
+    return pieces, stamps if any(stamps) else None
+
+
+def plain_bytes(text: str) -> bytes:
+    """Return the bytes of a string that may have marked halves."""
+    halves = Halves()
+    return halves.feed(text)[0] + halves.flush()[0]
 
 
 def _ended(found: Any, messages: list[Any], reason: str) -> Any:

@@ -41,6 +41,10 @@ RULES = {
         "unknown",
         "The sender decoded each piece by itself, or cut the text by UTF-16 units: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network. A model that writes � itself, which is rare, looks the same.",
     ),
+    "seam-of-pieces": (
+        "unknown",
+        "The sender decoded each piece by itself: the pieces of one character are � at the end of one message and at the beginning of the next. An engine does so with tokens, a proxy with chunks of the network. A model that writes � itself, which is rare, looks the same.",
+    ),
     "dropped": (
         "engine",
         "The engine decoded each token by itself and left out what was no whole character: its tokens have text that never came.",
@@ -229,6 +233,6 @@ LESS = {
     "parted": "gateway", "escaped": "gateway", "cesu": "gateway", "half": "gateway",
     "maybe": "doubt", "beside": "doubt", "bytes": "doubt", "written-bytes": "doubt",
     "cut": "doubt", "joined": "doubt", "counted": "doubt", "part": "doubt", "asked": "doubt", "forms": "doubt",
-    "cut-text": "doubt", "seam-of-messages": "doubt", "parted-messages": "doubt", "misread-part": "doubt",
+    "cut-text": "doubt", "seam-of-messages": "doubt", "seam-of-pieces": "doubt", "parted-messages": "doubt", "misread-part": "doubt",
     "beside-sent": "doubt",
 }  # fmt: skip

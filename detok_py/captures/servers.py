@@ -115,7 +115,7 @@ class Server:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
         said = read_event(event, self.total, self._sent[0])
-        inner = _logged_in(event) if said is None else None
+        inner = _logged_in(event) or _named_inside(event) if said is None else None
         if inner is not None:
             return self.read(inner)
         if said is None:
@@ -298,6 +298,16 @@ def _logged_in(event: Any) -> Any:
         elif not is_log:
             continue
         if isinstance(value, dict) and read_event(value) is not None:
+            return value
+    return None
+
+
+def _named_inside(event: Any) -> Any:
+    """Return the event of a named API that an object of a program has inside; None for others."""
+    for key in OF_LINES if isinstance(event, dict) else ():
+        value = event.get(key)
+        said = read_event(value) if isinstance(value, dict) else None
+        if said is not None and said.api[:1] != "(":
             return value
     return None
 

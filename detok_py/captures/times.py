@@ -8,7 +8,7 @@ from typing import Any
 
 DAY = 86400.0
 DIGITS = "0123456789"
-KEYS = ("created_at", "ts", "timestamp")  # of times in events
+KEYS = ("created_at", "ts", "timestamp", "time")  # of times in events
 
 
 def seconds_in(text: str) -> "float | None":
@@ -46,6 +46,20 @@ def seconds_in(text: str) -> "float | None":
     return None
 
 
+def seconds_of(value: Any) -> "float | None":
+    """Return a time that is a number: milliseconds, as of JavaScript's Date.now(), or seconds with
+    a fraction, as of Python's time.time(); None for others.
+
+    >>> seconds_of(1753600000123), seconds_of(1753600000.25), seconds_of(1753600000), seconds_of(7)
+    (1753600000.123, 1753600000.25, None, None)
+    """
+    if type(value) not in (int, float):
+        return None
+    if value > 1e11:
+        return float(value / 1e3)
+    return value if isinstance(value, float) and value > 1e9 else None
+
+
 def stamp_of(event: Any, key: str) -> "float | None":
     """Return the time in an event (Ollama's `created_at`, a record's `ts`); None if it has none, or
     one in whole seconds, as most servers send.
@@ -56,6 +70,8 @@ def stamp_of(event: Any, key: str) -> "float | None":
     stamp = event.get(key) if isinstance(event, dict) else None
     if isinstance(stamp, str):
         return seconds_in(stamp) if "." in stamp else None
+    if isinstance(stamp, float):
+        return seconds_of(stamp)
     if type(stamp) is int and len(str(stamp)) in (13, 16, 19):
         return stamp / float("1e" + str(len(str(stamp)) - 10))
     return float(stamp) if isinstance(stamp, float) and stamp > 1e9 else None

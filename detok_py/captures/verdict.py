@@ -43,7 +43,7 @@ Verdict = NamedTuple(
 
 MOST_PLACES = 200
 # What � in text mean that was not read as something else.
-OF_LOST = ("maybe", "beside", "borders", "inside", "seam", "seam-of-messages")
+OF_LOST = ("maybe", "beside", "borders", "inside", "seam", "seam-of-messages", "seam-of-pieces")
 AGAINST_TOKENS = ("token-alone", "whole-token", "dropped", "left-out", "missing")
 # For kinds of differences: the fault of sequence numbers that explains it, its rule, and the rule
 # without one.
@@ -168,13 +168,10 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
     right: {row: (as it came, right)}.
     """
     source = found.header.get("source") or {}
-    # What a client received and printed may have passed a gateway.
-    messages = source.get("server") in OF_PROGRAMS or str(source.get("format")).startswith(
-        "values that "
-    )
     if not any(chunk.broken for chunk in found.chunks):
         return
     told = [(n, row) for n, row in numbered(rows) if row[6] is not None]
+    seams = _rule_of_seams(source, [came(row) for _, row in told if row[5]])
     plain = any(chunk.plain and not chunk.broken for chunk in found.chunks)
     # Bytes beyond ASCII that no other could complete.
     inner = any(BAD in came(row)[1:-1] for _, row in told if row[5] == INVALID)
@@ -212,7 +209,7 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         elif BAD + BAD in text and broken != ESCAPED and "borders" in found.facts.told:
             rule = "borders"
         elif seam:
-            rule = "seam-known" if known else "seam-of-messages" if messages else "seam"
+            rule = "seam-known" if known else seams
         elif broken == ESCAPED and plain:
             rule = "escaped"
         elif BAD + BAD in text and broken != ESCAPED:
@@ -222,6 +219,17 @@ def _judge_text(found: Any, rows: list[Any], rights: dict[int, Any], add: Any) -
         if known and rule in ("maybe", "beside"):
             rule = "known"
         add(rule, Place(n, got or text, right if got else "", 0, 0))
+
+
+def _rule_of_seams(source: Any, texts: list[str]) -> str:
+    """Return the rule for U+FFFD at the end of one event and the beginning of the next one."""
+    # What a client received and printed may have passed a gateway.
+    printed = str(source.get("format")).startswith("values that ")
+    if source.get("server") not in OF_PROGRAMS and not printed:
+        return "seam"
+    # Half of a pair of UTF-16 is one �.
+    more = any(text[:2] == BAD + BAD or text[-2:] == BAD + BAD for text in texts)
+    return "seam-of-pieces" if more else "seam-of-messages"
 
 
 def _judge_tokens(found: Any, rows: list[Any], held: str, add: Any) -> None:

@@ -9,11 +9,11 @@ import json
 from typing import Any
 
 from .parse import MARK, base64_bytes
-from .times import seconds_in
+from .times import seconds_in, seconds_of
 
 MOST_TRIED = 5
 KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWatch
-TIMES = ("time", "ts", "timestamp")
+TIMES = ("time", "ts", "timestamp", "t")
 # Of YAML between double quotes; other letters are codes.
 ESCAPES = {"0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"', "/": "/", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029"}  # fmt: skip
 STARTS = (b"data: ", b"data:{", b"event: ", b'{\\"')
@@ -108,9 +108,7 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
     if isinstance(micros, str) and micros.isdigit():
         return said, int(micros) / 1e6, more
     time = next((value[key] for key in TIMES if key in value), None)
-    if type(time) is int and time > 1e11:
-        return said, time / 1e3, more
-    return said, seconds_in(time) if isinstance(time, str) else None, more
+    return said, seconds_in(time) if isinstance(time, str) else seconds_of(time), more
 
 
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":

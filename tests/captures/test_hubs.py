@@ -125,6 +125,20 @@ def test_what_may_not_be_the_text_is_not_shown_as_text(rows, names, har):
         read((socket(rows) if har else "\n".join(rows)).encode())
 
 
+def test_a_body_in_pieces_in_messages_is_read_and_its_borders_are_told():
+    body = "".join(f"data: {compact(one)}\n\n" for one in CHUNKS) + "data: [DONE]\n\n"
+    data = body.encode()
+    cut = data.index("🚆".encode()) + 1
+    parts = [data[:cut].decode("utf-8", "replace"), data[cut:].decode("utf-8", "replace")]
+    rows = packets(["ask", {"q": "a"}], *[["chunk", part] for part in parts], ["end"])
+    out = json.loads(page.capture_rows("\n".join(rows).encode().hex(), "a.txt"))
+    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
+    assert (out["end"]["reason"], out["count"]) == ("stop", 2)
+    whole = packets(["chunk", body])
+    assert content(read("\n".join(whole).encode())) == "né 🚆"
+    assert content(read(socket(whole).encode())) == "né 🚆"
+
+
 def test_the_message_that_ends_an_answer_is_the_last_event():
     for rows in (HUBS["socket.io"][0], HUBS["SignalR, items"][0]):
         received = [n for n, row in enumerate(rows) if "né " in row][0]

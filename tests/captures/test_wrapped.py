@@ -65,6 +65,8 @@ def said(role: str, content: str) -> Any:
 WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "journald": (lines(*[{"__REALTIME_TIMESTAMP": str(1700000000000000 + n * 100000), "MESSAGE": line} for n, line in enumerate(LOGGED)]), "né 你好", 0.2, "log"),
     "journald, bytes": (lines(*[{"__REALTIME_TIMESTAMP": "1", "MESSAGE": list(line.encode())} for line in LOGGED]), "né 你好", None, "log"),
+    "seconds of Python": (lines(*[{"t": 1753600000.25 + n, "chunk": line + "\n\n"} for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "seconds beside an event": (lines(*[{"time": 1753600000.25 + n, "chunk": delta(text)} for n, text in enumerate(("né ", "你", "好"))]), "né 你好", 2.0, "lines"),
     "slog, an end": (lines(*[{"time": f"2026-11-23T10:00:0{n}.5Z", "level": "DEBUG", "msg": "sse event", "data": line.removeprefix("data: ")} for n, line in enumerate([*EVENTS, "data: [DONE]"])]), "né 你好", 1.0, "log"),
     "docker, json-file": (lines(*[{"log": line + "\n", "stream": "stdout", "time": f"2026-11-23T10:00:0{n}.5Z"} for n, line in enumerate(LOGGED)]), "né 你好", 2.0, "log"),
     "docker, a long line": (lines(*[{"log": part, "stream": "stdout", "time": "2026-11-23T10:00:00.5Z"} for part in (EVENTS[0][:9], EVENTS[0][9:] + "\n")]), "né ", None, "log"),
