@@ -9,7 +9,7 @@ from typing import Any
 
 from .alike import Same, Texts
 
-SO_FAR = "gradio.output"
+SO_FAR, WHOLE = "gradio.output", "gradio.whole"
 GENERATING, COMPLETED = "process_generating", "process_completed"
 OPERATIONS = ("append", "replace", "add", "delete")
 MOST_BEFORE = 9  # messages before the first output
@@ -63,10 +63,10 @@ def _read(value: Any, held: list[Any]) -> Any:
             for operation, path, new in output:
                 held[n] = _changed(held[n], path, operation, new)
     found = [text for text in map(_text_of, held) if text]
-    said = {"type": SO_FAR, "text": found[0] if found else ""}
+    text = found[0] if found else ""
     if value["msg"] == COMPLETED:
-        said["finish"] = "completed"
-    return said
+        return {"type": WHOLE, "text": text, "finish": "completed"}
+    return {"type": SO_FAR, "text": text}
 
 
 def _is_change(value: Any) -> bool:

@@ -33,12 +33,15 @@ def values(true_text: str, shown: str) -> list[str]:
     ['Bot: undefined', ': undefinedGrüße ausNaN', 'data: [DONE]']
     >>> values("It is undefined or null.", "It is undefined or null.\\nnull results")
     []
+    >>> values("> Ja &amp; nein", "> Ja &amp; nein"), values("Ja & nein", "Ja &amp; nein")
+    ([], ['Ja &amp;'])
     """
     wholes = {letters(true_text), letters(unmarked(true_text))}
     return [
         shown[max(0, match.start() - 20) : match.end()].rpartition("\n")[2]
         for match in _VALUE.finditer(shown)
-        if any(len(whole) >= 4 and _is_added(match, whole) for whole in wholes)
+        if not any(_is_sent(match, whole) for whole in wholes)
+        and any(len(whole) >= 4 and _is_added(match, whole) for whole in wholes)
     ]
 
 
@@ -58,16 +61,26 @@ def strays(known: str, shown: str) -> list[str]:
     return out
 
 
-def _is_added(match: re.Match[str], whole: str) -> bool:
-    """Return whether a value stands beside the letters `whole` of an answer, and is not in them."""
-    shown, value = match.string, letters(match.group())
-    before, after = shown[: match.start()][-99:], shown[match.end() :][:99]
+def _beside(match: re.Match[str], whole: str) -> tuple[str, str]:
+    """Return the letters before a value and behind it, as many as identify the answer."""
+    before, after = match.string[: match.start()][-99:], match.string[match.end() :][:99]
     near = min(NEAR, len(whole))
     # Other values between the letters are no letters of the answer.
-    last = letters(_VALUE.sub("", before))[-near:]
-    following = letters(_VALUE.sub("", after))[:near]
-    if last + value in whole or value + following in whole:
-        return False
+    return letters(_VALUE.sub("", before))[-near:], letters(_VALUE.sub("", after))[:near]
+
+
+def _is_sent(match: re.Match[str], whole: str) -> bool:
+    """Return whether a value is in the letters `whole` of an answer."""
+    last, following = _beside(match, whole)
+    value = letters(match.group())
+    return bool(value) and (last + value in whole or value + following in whole)
+
+
+def _is_added(match: re.Match[str], whole: str) -> bool:
+    """Return whether a value stands beside the letters `whole` of an answer."""
+    last, following = _beside(match, whole)
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    near = min(NEAR, len(whole))
     if last[-4:] and following[:4] and last[-4:] + following[:4] in whole:
         return True
     # Apart from the answer, such a word may be the page's own.

@@ -39,6 +39,7 @@ MAGIC = (
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
+OF_TEXT = ("token", "text", "chunk", "delta", "message")  # in names of events of socket.io
 NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 
 
@@ -100,7 +101,7 @@ class SentText:
         self._decoder = _decoder_of(content_type)
         self.arrived: list[tuple[float, str]] = []
         self.halves: int = 0
-        self._heard = self._understood = False
+        self._heard = self._understood = self._is_socket_io = False
 
     def feed(self, data: bytes) -> None:
         if self._document is not None:
@@ -130,10 +131,28 @@ class SentText:
         """Read one whole message of a WebSocket; None is a binary message of an unknown format."""
         if message is None:
             self._heard = True
+        elif self._is_socket_io or message.startswith('0{"sid"'):
+            self._is_socket_io = self._heard = True
+            self._packet(message)
         elif message[:1] in ("{", "["):
             self._event(message)
         elif not NO_TEXT.fullmatch(message.strip()):
             self._add(message)
+
+    def _packet(self, packet: str) -> None:
+        """Read a packet of socket.io 4: `42["token",{"text":"a"}]`. Those of other shapes, and the
+        packets of engine.io, have no text.
+        """
+        found = re.match(r"42(?:/[^,]*,)?\d*(\[.*)", packet, re.DOTALL)
+        try:
+            name, *values = json.loads(found.group(1)) if found else [""]
+        except ValueError:
+            return
+        for value in values:
+            named = isinstance(value, str) and any(one in str(name) for one in OF_TEXT)
+            text = text_of(value) if named or isinstance(value, dict) else None
+            if text is not None:
+                self._add(text)
 
     def _read(self, items: list[Any]) -> None:
         for item in items:

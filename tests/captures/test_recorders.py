@@ -209,6 +209,17 @@ def test_what_mitmproxy_says_of_a_flow_is_told():
     assert "mitmproxy" not in shown(BODY)["notes"]
 
 
+def test_what_gradio_sends_whole_at_the_end_is_compared_with_its_pieces():
+    outputs = ["né", [["append", [], " 🚆"]], [["append", [], "!"]]]
+    said = [{"msg": "process_generating", "output": {"data": [one]}} for one in outputs]
+    last = {"msg": "process_completed", "output": {"data": ["né 🚆 ja!"]}}
+    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in [*said, last]))
+    assert [(one[1], one[3][0][2]) for one in out["verdicts"]] == [("pieces-lack", " ja")]
+    last["output"]["data"] = ["né 🚆!"]
+    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in [*said, last]))
+    assert out["verdict"].startswith("Nothing in it is broken: the pieces are the text")
+
+
 def test_a_failed_message_of_gradio_is_an_error():
     first = {"msg": "process_generating", "output": {"data": ["né"]}}
     last = {"msg": "process_completed", "output": {"error": "out of memory"}, "success": False}

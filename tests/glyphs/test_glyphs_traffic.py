@@ -240,3 +240,23 @@ def test_a_page_is_told_where_a_chunk_that_it_read_was_cut():
 def test_a_stream_that_is_not_cut_has_no_number():
     traffic = Traffic("none", 0, None, "fragments")
     assert traffic.headers(traffic.begin("http://a/x", "text/plain")) == []
+
+
+def test_packets_of_socket_io_are_no_text_but_their_events_are():
+    sent = SentText("")
+    for packet in (
+        '0{"sid":"a","upgrades":[]}',
+        "40",
+        '40{"sid":"b"}',
+        "2",
+        '42["update",{"3":[]}]',
+    ):
+        sent.message(packet)
+    assert sent.text is None  # the page's own: nothing to compare
+    for packet in ('42["token",{"text":"né "}]', '42["new_token","🚆"]', '42["status","ok"]', "2"):
+        sent.message(packet)
+    assert sent.text == "né 🚆"
+    plain = SentText("")
+    for message in ("4", "2", ' ["'):
+        plain.message(message)
+    assert plain.text == '42 ["'
