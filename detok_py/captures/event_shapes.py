@@ -266,7 +266,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         return None
     api, row = found
     inner = (find(event, row["in"]) or [None])[0] if "in" in row else event
-    text = _text(inner, row.get("text"))
+    text = _digits(inner, row.get("text"))
     ids = read_ids(find(inner, row.get("ids")))
     total = _number(find(event, row.get("total")))
     so_far = None
@@ -293,7 +293,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     return Said(
         api,
         text,
-        _text(inner, row.get("reasoning")),
+        _digits(inner, row.get("reasoning")),
         _calls(inner, row.get("calls")),
         tokens,
         known if known and len(known) == len(tokens) else ids,
@@ -322,7 +322,11 @@ def without_last(text: str, letter: str) -> str:
 
 
 def _text(event: Any, path: "str | None") -> str:
-    """Return what a path finds: strings, and numbers, as which some servers write digits."""
+    return "".join([value for value in find(event, path) if isinstance(value, str)])
+
+
+def _digits(event: Any, path: "str | None") -> str:
+    """Return the text at a path: strings, and numbers, as which some servers write digits."""
     found = find(event, path)
     if len(found) == 1 and isinstance(found[0], str):
         return found[0]

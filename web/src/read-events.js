@@ -70,11 +70,17 @@ function find(event, path) {
   return empty;
 }
 
-/** Strings, and numbers, as which some servers write digits. @param {unknown} value */
-const isText = (value) => typeof value === "string" || typeof value === "number";
+/** The strings at a path. @param {unknown} event @param {string} [path] */
+const wordAt = (event, path) =>
+  find(event, path)
+    .filter((value) => typeof value === "string")
+    .join("");
 
-/** @param {unknown} event @param {string} [path] */
-const textAt = (event, path) => find(event, path).filter(isText).join("");
+/** Also numbers, as which some servers write digits. @param {unknown} event @param {string} [path] */
+const textAt = (event, path) =>
+  find(event, path)
+    .filter((value) => typeof value === "string" || typeof value === "number")
+    .join("");
 
 /**
  * Whether an event meets a condition.
@@ -119,12 +125,12 @@ const asText = (value) =>
 /** @param {unknown} event @param {Row} paths @returns {Call[]} */
 const callsOf = (event, paths) =>
   find(event, paths.at ?? "").flatMap((call) => {
-    const name = textAt(call, paths.name);
+    const name = wordAt(call, paths.name);
     const given = find(call, paths.arguments);
     if (!name && !given.length) return [];
     const index = find(call, paths.index)[0];
     return [
-      { index, id: textAt(call, paths.id), name, text: asText(given[0]), whole: !!paths.whole },
+      { index, id: wordAt(call, paths.id), name, text: asText(given[0]), whole: !!paths.whole },
     ];
   });
 
@@ -253,7 +259,7 @@ export function deltasOf(end) {
         isKnown = true;
         const from = row.in === undefined ? event : find(event, row.in)[0];
         // KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
-        const reason = textAt(from, row.finish).replace(/^(null|not_finished)$/, "");
+        const reason = wordAt(from, row.finish).replace(/^(null|not_finished)$/, "");
         let text = textAt(from, row.text);
         if (row.repeats) {
           const whole = text;
