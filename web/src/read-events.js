@@ -76,7 +76,11 @@ const wordAt = (event, path) =>
     .filter((value) => typeof value === "string")
     .join("");
 
-/** Also numbers, as which some servers write digits. @param {unknown} event @param {string} [path] */
+/**
+ * Also numbers, as which some servers write digits.
+ * @param {unknown} event
+ * @param {string} [path]
+ */
 const textAt = (event, path) =>
   find(event, path)
     .filter((value) => typeof value === "string" || typeof value === "number")
