@@ -216,7 +216,7 @@ OF_PROGRAMS = (
 # came so to the browser; right bytes were read wrongly there; each \ufffd was one byte on its way.
 CAME_SO, READ_WRONG, ONE_BYTE = "came so", "read wrong", "one byte"
 SIZE = "size"  # their place in `Facts.told`
-BY_SIZE = {
+BY_SIZE: dict[str, dict[str, str]] = {
     CAME_SO: {
         "misread": "misread-sent", "inside": "inside-sent", "beside": "beside-sent",
         "known": "known-sent",
