@@ -150,6 +150,18 @@ class Texts:
             yield Same(self.shape, text, line, number)
 
 
+def with_values(events: list[Any], change: Any) -> list[Any]:
+    """Return events one by one, each with what `change` makes of its own value."""
+    out = []
+    for event in events:
+        texts = event.value if isinstance(event.value, Texts) else None
+        for n, value in enumerate(texts.each() if texts else [event.value]):
+            value = change(value.whole() if isinstance(value, Same) else value)
+            line = event.line + (n * texts.step if texts else 0)
+            out.append(type(event)(value, line, *event[2:]))
+    return out
+
+
 class Shapes:
     """Finds what lines have in common.
 

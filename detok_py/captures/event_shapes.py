@@ -271,8 +271,8 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
     total = _number(find(event, row.get("total")))
     so_far = None
     finish = _text(inner, row.get("finish")) or None
-    # KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
     error = _json_text((find(event, row.get("error")) or [None])[0] or None) or None
+    # KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
     finish = None if finish in ("null", "not_finished") or error else finish
     if "repeats" in row:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.

@@ -7,7 +7,7 @@ outputs. A change is `[operation, path, value]`: append, replace, add or delete 
 
 from typing import Any
 
-from .alike import Same, Texts
+from .alike import with_values
 
 SO_FAR, WHOLE = "gradio.output", "gradio.whole"
 GENERATING, COMPLETED = "process_generating", "process_completed"
@@ -27,14 +27,7 @@ def of_queue(events: list[Any]) -> list[Any]:
     if not any(_outputs_of(event.value) is not None for event in events[:MOST_BEFORE]):
         return events
     held: list[Any] = []
-    out = []
-    for event in events:
-        texts = event.value if isinstance(event.value, Texts) else None
-        for n, value in enumerate(texts.each() if texts else [event.value]):
-            value = value.whole() if isinstance(value, Same) else value
-            line = event.line + (n * texts.step if texts else 0)
-            out.append(type(event)(_read(value, held), line, *event[2:]))
-    return out
+    return with_values(events, lambda value: _read(value, held))
 
 
 def _outputs_of(value: Any) -> "list[Any] | None":

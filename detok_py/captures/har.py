@@ -165,15 +165,15 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
     """
     where, packed = BODY, 0
     bodies: list[Any]
-    charles = isinstance(value, list) and value and isinstance(value[0], dict)
+    is_list = isinstance(value, list) and value and isinstance(value[0], dict)
     stubs = value.get("mappings", [value]) if isinstance(value, dict) else None
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
         where = "what the cell printed"
         form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
-    elif isinstance(value, list) and value and isinstance(value[0], dict) and "scope" in value[0]:
+    elif is_list and "scope" in value[0]:
         records = [one for one in value if isinstance(one, dict)]
         form, bodies = "nock, response", [_of_hex(one.get("response")) for one in records]
-    elif charles and "durations" in value[0]:
+    elif is_list and "durations" in value[0]:
         form, bodies = "Charles, response", [_of_charles(one) for one in value]
     elif isinstance(stubs, list) and any(_is_stub(stub) for stub in stubs):
         form, bodies = "WireMock, response", [_stubbed(stub) for stub in stubs]

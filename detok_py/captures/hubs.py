@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import CaptureError
 from .event_shapes import find, read_event
-from .gateways import broken_borders
+from .gateways import STARTS, broken_borders
 from .imported import AT_NO_END, with_borders, with_end, with_fact, with_note
 from .log import LoggedEvent, read_pieces
 from .parse import Halves, is_utf8, parse_json
@@ -29,7 +29,6 @@ CALL = "stream item"
 SEPARATOR = b"\x1e"
 SIGNS = (SEPARATOR, b'"invocationId"', b'"arguments"', b'\n42["', b"\n42/", b'\t42["')
 MOST_TRIED = 9  # lines
-STARTS = (b"data:", b"event:", b"id:", b": ")  # of a body of server-sent events
 TIMES_MORE = 3  # how often there must be a message with text for one of each other kind
 ENDS = ("done", "end", "finish", "finished", "complete", "completed", "stop", "stopped")
 NO_ENDS = ("send", "append", "extend")

@@ -31,9 +31,9 @@ Import = NamedTuple(
 # character) of each character whose halves came in two events · numbers: (event, "twice", "order"
 # or "gap") of each event whose sequence number is not the next one, "again" of one with a time of
 # creation that has been, "begun" of one behind another beginning of the answer, "count" of one
-# with more than one token more by the server's count · told: by rule, what its sentence adds ·
-# joined: (first line, last
-# line) of each event whose lines were joined · wrapped: whether a console had broken all of these ·
+# with more than one token more by the server's count · told: by rule, what its sentence adds;
+# "borders" and SIZE (rules.py) change which rule it is · joined: (first line, last line) of each
+# event whose lines were joined · wrapped: whether a console had broken all of these ·
 # total: how many tokens the server says that it made, 0 if it does not · error, others: the line of
 # its error, 0 if there is none, and of the first events of further answers; how the stream ended is
 # how the last one did · notes: further sentences on it · lines: what has its lines, "" for the file

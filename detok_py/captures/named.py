@@ -7,7 +7,7 @@ path and the operation of the last patch, which the next one may leave out.
 
 from typing import Any
 
-from .alike import Same, Texts
+from .alike import with_values
 
 # A string alone is text in events without a name, and in those of such a name: not in
 # `event: connected`.
@@ -95,15 +95,9 @@ def without_patches(events: list[Any]) -> list[Any]:
     paths = [value["p"] for value in first if _is_patch(value) and "p" in value]
     kind = PATCHES[any(str(path).startswith("response/") for path in paths)]
     last = ["", ""]
-    out = []
-    for event in events:
-        texts = event.value if isinstance(event.value, Texts) else None
-        for n, value in enumerate(texts.each() if texts else [event.value]):
-            value = value.whole() if isinstance(value, Same) else value
-            value = _patched(value, last, kind) if _is_patch(value) else value
-            line = event.line + (n * texts.step if texts else 0)
-            out.append(type(event)(value, line, *event[2:]))
-    return out
+    return with_values(
+        events, lambda value: _patched(value, last, kind) if _is_patch(value) else value
+    )
 
 
 def _is_patch(value: Any) -> bool:

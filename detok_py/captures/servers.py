@@ -115,7 +115,7 @@ class Server:
             text = "".join([one for one in find(event, self._path) if isinstance(one, str)])
             return [Part(CONTENT, text, [])] if text else None
         said = read_event(event, self.total, self._sent[0])
-        inner = _logged_in(event) or _named_inside(event) if said is None else None
+        inner = _logged_in(event) if said is None else None
         if inner is not None:
             return self.read(inner)
         if said is None:
@@ -285,29 +285,19 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
 
 
 def _logged_in(event: Any) -> Any:
-    """Return the event that a line of a log in JSON has beside its level, or as a string of JSON;
-    None for others. Claude Code wraps events of Anthropic's API in its own.
+    """Return the event that a line of a log in JSON has beside its level, or as a string of JSON,
+    or that another object has inside, if it is of a named API; None for others. Claude Code wraps
+    events of Anthropic's API in its own.
     """
     if not isinstance(event, dict):
         return None
     is_log = "level" in event or "severity" in event or event.get("type") == "stream_event"
     for key in OF_LINES:
         value = event.get(key)
-        if isinstance(value, str) and value[:2] == '{"':
-            value = value_of_json(value)
-        elif not is_log:
-            continue
-        if isinstance(value, dict) and read_event(value) is not None:
-            return value
-    return None
-
-
-def _named_inside(event: Any) -> Any:
-    """Return the event of a named API that an object of a program has inside; None for others."""
-    for key in OF_LINES if isinstance(event, dict) else ():
-        value = event.get(key)
+        is_json = isinstance(value, str) and value[:2] == '{"'
+        value = value_of_json(str(value)) if is_json else value
         said = read_event(value) if isinstance(value, dict) else None
-        if said is not None and said.api[:1] != "(":
+        if said is not None and (is_log or is_json or said.api[:1] != "("):
             return value
     return None
 

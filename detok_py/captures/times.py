@@ -70,11 +70,9 @@ def stamp_of(event: Any, key: str) -> "float | None":
     stamp = event.get(key) if isinstance(event, dict) else None
     if isinstance(stamp, str):
         return seconds_in(stamp) if "." in stamp else None
-    if isinstance(stamp, float):
-        return seconds_of(stamp)
     if type(stamp) is int and len(str(stamp)) in (13, 16, 19):
         return stamp / float("1e" + str(len(str(stamp)) - 10))
-    return float(stamp) if isinstance(stamp, float) and stamp > 1e9 else None
+    return seconds_of(stamp) if isinstance(stamp, float) else None
 
 
 def since_first(stamps: "list[float | None]") -> "list[float] | None":

@@ -79,13 +79,14 @@ def _is_sent(match: re.Match[str], whole: str) -> bool:
 def _is_added(match: re.Match[str], whole: str) -> bool:
     """Return whether a value stands beside the letters `whole` of an answer."""
     last, following = _beside(match, whole)
-    before, after = match.string[: match.start()], match.string[match.end() :]
+    begin, end = match.span()
+    before, after = match.string[max(0, begin - 1) : begin], match.string[end : end + 1]
     near = min(NEAR, len(whole))
     if last[-4:] and following[:4] and last[-4:] + following[:4] in whole:
         return True
     # Apart from the answer, such a word may be the page's own.
-    ends = last.endswith(whole[-near:]) and (match["event"] or before[-1:] > " ")
-    return bool(ends or (following == whole[:near] and (match["event"] or after[:1] > " ")))
+    ends = last.endswith(whole[-near:]) and (match["event"] or before > " ")
+    return bool(ends or (following == whole[:near] and (match["event"] or after > " ")))
 
 
 def in_lines(true_text: str, shown: str) -> list[str]:

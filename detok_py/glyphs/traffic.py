@@ -37,9 +37,9 @@ MAGIC = (
     b"\0asm", b"PK\3\4", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"\x89PNG", b"%PDF-",
 )  # fmt: skip
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
+OF_TEXT = ("token", "text", "chunk", "delta", "message")  # in names of events of socket.io
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
-OF_TEXT = ("token", "text", "chunk", "delta", "message")  # in names of events of socket.io
 NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 
 
