@@ -200,7 +200,7 @@ def _texts_of(messages: list[Any]) -> dict[str, int]:
     """
     given: dict[str, list[Any]] = {}
     for one in messages:
-        if one.role == SAID and one.given:
+        if one.role == SAID and one.given and _step_in(one) is None:
             given.setdefault(one.name, []).append(one.given)
     places = {name: _place_of(rows) for name, rows in given.items()}
     counts = [(len(given[name]), name) for name in sorted(given) if places[name] >= 0]
@@ -265,6 +265,9 @@ def _value_of(message: Any, texts: dict[str, int]) -> Any:
         found = [one for one in message.given if isinstance(one, str)]
         found += [one for one in find(message.given, SENTENCES) if isinstance(one, str)]
         return {"error": {"message": found[0] if found else FAILED}}
+    step = _step_in(message)
+    if step is not None and texts:
+        return step
     place = texts.get(message.name, -1)
     if place < 0 or len(message.given) <= place:
         return None
@@ -272,6 +275,15 @@ def _value_of(message: Any, texts: dict[str, int]) -> Any:
     if isinstance(value, str) and _has(message.name, THOUGHTS):
         return {"type": "reasoning", "delta": value}
     return value if isinstance(value, (str, dict)) else None
+
+
+def _step_in(message: Any) -> Any:
+    """Return Chainlit's step in a message: it begins an answer, with its first piece, or ends it,
+    with the whole text. None if there is none.
+    """
+    value: Any = message.given[0] if message.role == SAID and message.given else None
+    is_step = isinstance(value, dict) and value.get("type") == "assistant_message"
+    return value if is_step and "streaming" in value else None
 
 
 def _ends(message: Any) -> bool:

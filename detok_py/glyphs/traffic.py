@@ -38,6 +38,7 @@ MAGIC = (
 )  # fmt: skip
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 OF_TEXT = ("token", "text", "chunk", "delta", "message")  # in names of events of socket.io
+ENGINE_IO = re.compile(r"[?&]EIO=\d")  # in an address: packets, by polls and then by a WebSocket
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
 NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
@@ -90,18 +91,20 @@ class SentText:
     'hé'
     """
 
-    def __init__(self, content_type: str) -> None:
+    def __init__(self, content_type: str, url: str = "") -> None:
+        self._is_socket_io = bool(ENGINE_IO.search(url))
         self._reader: EventReader | LineReader | None = None
         if "event-stream" in content_type:
             self._reader = EventReader()
         elif LINES_OF_JSON.search(content_type):
             self._reader = LineReader()
-        self._document = "" if "application/json" in content_type and not self._reader else None
+        is_whole = "application/json" in content_type or self._is_socket_io
+        self._document = "" if is_whole and not self._reader else None
         self.is_document: bool = self._document is not None
         self._decoder = _decoder_of(content_type)
         self.arrived: list[tuple[float, str]] = []
         self.halves: int = 0
-        self._heard = self._understood = self._is_socket_io = False
+        self._heard = self._understood = False
 
     def feed(self, data: bytes) -> None:
         if self._document is not None:
@@ -162,10 +165,14 @@ class SentText:
                 self._event(data.strip("\x1e ") if isinstance(item, bytes) else data)
 
     def _read_document(self, document: str) -> None:
-        """Read an answer in JSON, as one value or one value per line. Other JSON is data of the
-        page.
+        """Read an answer in JSON, as one value or one value per line, or packets of socket.io.
+        Other JSON is data of the page.
         """
         self._document = ""
+        if self._is_socket_io:  # a poll's answer: packets with 0x1E between them
+            for packet in document.split("\x1e"):
+                self._packet(packet)
+            return
         try:
             values = [json.loads(document)]
         except ValueError:
@@ -262,7 +269,7 @@ class Answer:
         self.recut: Recut = Recut(split)
         self.bytes: int = 0
         self.pieces: int = 0
-        self.sent: SentText = SentText(content_type)
+        self.sent: SentText = SentText(content_type, url)
         self.finished = False
         self._among = among
         self._is_file = False

@@ -68,6 +68,7 @@ HUBS: dict[str, tuple[list[str], Any]] = {
     "SignalR, an error": (items("né ", "🚆", last={"type": 7, "error": "gone"}), "gone"),
     "SignalR, a failed call": (items("né ", "🚆", last={**COMPLETED, "error": "no"}), "no"),
     "socket.io": (packets(["token", {"id": 7, "text": "né "}], ["token", {"id": 7, "text": "🚆"}], ["done", {"finish_reason": "stop"}]), "stop"),
+    "Chainlit": (packets(["stream_start", {"id": "a", "type": "assistant_message", "output": "né ", "streaming": True}], *[["stream_token", {"id": "a", "token": text, "isSequence": False}] for text in ("🚆", "")], ["update_message", {"id": "a", "type": "assistant_message", "output": "né 🚆", "streaming": False}], ["task_end", {}]), "task_end"),
     "socket.io, strings": (packets(["token", "né "], ["token", "🚆"], ["streamEnd"]), "streamEnd"),
     "socket.io, a namespace": (packets(["token", "né "], ["token", "🚆"], ["end"], prefix="42/chat,17"), "end"),
     "socket.io, an error": (packets(["token", "né "], ["token", "🚆"], ["error", {"message": "no"}]), "no"),
@@ -96,7 +97,7 @@ def test_messages_of_hubs_are_read(name):
     assert content(found) == "né 🚆"
     assert (found.end or {}).get("reason", (found.end or {}).get("message")) == ends
     of = "HAR, " if name in IN_HAR else ""
-    by = name.partition(",")[0].replace("Open WebUI", "socket.io")
+    by = name.partition(",")[0].replace("Open WebUI", "socket.io").replace("Chainlit", "socket.io")
     assert found.header["source"]["format"] == f"{of}{by} messages"
     assert found.problems == []
     timed = "copied" not in name and "error" not in name

@@ -256,7 +256,35 @@ def test_packets_of_socket_io_are_no_text_but_their_events_are():
     for packet in ('42["token",{"text":"né "}]', '42["new_token","🚆"]', '42["status","ok"]', "2"):
         sent.message(packet)
     assert sent.text == "né 🚆"
+
+
+@pytest.mark.parametrize("transport", ["polling", "websocket"])
+def test_socket_io_begins_with_polls_and_goes_on_in_a_websocket(transport):
+    address = f"ws://127.0.0.1/socket.io/?EIO=4&transport={transport}&sid=a"
+    packets = ["3probe", '40{"sid":"b"}', '42["clear_ask",{}]', '42["new_token","🚆"]', "6", "ok"]
+    sent = Answer(address, "text/plain; charset=UTF-8").sent
+    if transport == "polling":
+        sent.feed("\x1e".join(packets).encode())
+        sent.flush()
+    else:
+        for packet in packets:
+            sent.message(packet)
+    assert sent.text == "🚆"
+
+
+def test_numbers_in_a_websocket_are_text_where_nothing_speaks_of_socket_io():
     plain = SentText("")
     for message in ("4", "2", ' ["'):
         plain.message(message)
     assert plain.text == '42 ["'
+
+
+def test_the_first_piece_of_an_answer_may_come_with_its_beginning():
+    sent = SentText("websocket", "ws://127.0.0.1/ws/socket.io/?EIO=4&transport=websocket")
+    for packet in (
+        '42["stream_start",{"type":"assistant_message","output":"終","streaming":true}]',
+        '42["stream_token",{"id":"a","token":"電","isSequence":false}]',
+        '42["update_message",{"type":"assistant_message","output":"終電","streaming":false}]',
+    ):
+        sent.message(packet)
+    assert sent.text == "終電"
