@@ -708,6 +708,14 @@ def test_a_special_token_of_tekken_needs_a_name_and_a_rank(rank, name):
         reader.parse(json.dumps(document).encode())
 
 
+@pytest.mark.parametrize("change", [{"rank": 3}, {"token_bytes": 65}, {"token_bytes": None}])
+def test_a_token_of_tekken_needs_its_rank_and_its_bytes(change):
+    document = tekken()
+    document["vocab"][2].update(change)
+    with pytest.raises(TokenizerFormatError, match="entry 2 of the vocab should be .* rank 2"):
+        load_tokenizer({"tekken.json": json.dumps(document).encode()})
+
+
 def test_tekken_ranks_beyond_the_vocabulary_size_are_ignored():
     from detok_py.tokenizers import tekken as reader
 
@@ -725,6 +733,16 @@ def test_the_format_follows_from_the_content_not_the_name(tmp_path: Path):
     assert load_tokenizer(tmp_path / "a.bin").family == "byte_bpe"
     assert load_tokenizer(tmp_path / "b.json").family == "tiktoken"
     assert load_tokenizer(tmp_path / "c.json").family == "sentencepiece"
+
+
+@pytest.mark.parametrize("left_out", ["default_vocab_size", "token_bytes"])
+def test_either_of_its_keys_tells_a_tekken_file_at_its_beginning(left_out):
+    document = tekken()
+    if left_out == "token_bytes":  # it comes behind what is read to tell the format
+        document["config"]["note"] = "x" * 5000
+    else:
+        del document["config"][left_out]
+    assert load_tokenizer(json.dumps(document).encode()).family == "tiktoken"
 
 
 def test_a_folder_without_tokenizer_json_may_have_one_other_tokenizer_file(tmp_path: Path):

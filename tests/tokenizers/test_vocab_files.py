@@ -57,6 +57,11 @@ def test_vocab_and_merges_are_gpt2s_byte_level_bpe():
     assert (tokenizer.family, tokenizer.eos_ids, len(tokenizer)) == ("byte_bpe", {400}, 401)
 
 
+def test_files_that_are_no_tokenizer_may_stand_beside_them():
+    files = {"README.md": b"", **FILES, "weights.bin": b"", "words.txt": b""}
+    assert load_tokenizer(files).family == "byte_bpe"
+
+
 def test_the_class_and_the_added_tokens_of_the_folder_are_used(tmp_path: Path):
     pattern = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     split = {

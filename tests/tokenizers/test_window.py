@@ -224,6 +224,13 @@ def test_the_window_is_bounded_on_any_input(byte):
     assert tokenizer.longest <= MAX_CONTEXT + MAX_WINDOW + 1
 
 
+def test_the_window_is_bounded_behind_a_prompt_without_text():
+    tokenizer = ByteLevel()
+    t = IncrementalDetokenizer(tokenizer, [0x80] * 40)
+    assert "".join([t.push(0x80) for _ in range(300)]) + t.flush() == "\ufffd" * 300
+    assert tokenizer.longest <= MAX_CONTEXT + 1
+
+
 def test_the_window_begins_anew_behind_each_whole_character():
     tokenizer = ByteLevel()
     assert "".join(pushed(tokenizer, ("hé" * 50).encode())) == "hé" * 50
