@@ -172,6 +172,15 @@ def test_a_stop_sequence_that_begins_behind_a_tag_that_waited_is_none() -> None:
     assert (c.feed([LINE, BANG]), c.stopped) == ([], (LINE, BANG))
 
 
+def test_an_end_of_text_that_waited_within_the_first_tokens_ends_nothing_behind_its_tag() -> None:
+    c = chat(stop_ids=[[THINK, EOS, WORLD], [EOS, BANG, LINE]], min_tokens=2)
+    assert pushed(c, THINK, EOS, BANG) == [[], [], [("reasoning", "!")], []]
+    assert c.finish_reason is None
+    c = chat(stop_ids=[[THINK, EOS, WORLD], [EOS, BANG, LINE]], min_tokens=1)
+    assert pushed(c, THINK, EOS, BANG) == [[], [], [], []]
+    assert c.finish_reason == "eos"
+
+
 def test_what_waited_at_the_token_limit_is_not_lost() -> None:
     assert pushed(chat(stop_ids=[[LINE, WORLD]], max_tokens=1), LINE) == [[("content", "\n")], []]
 

@@ -61,11 +61,12 @@ def test_tokens_of_unknown_ids_keep_their_count_and_their_bytes():
     link.run.log.start("both")
     link.run.log.add_tokens([(3, b"a")])
     link.run.log.add_gap(2, b"\xe3\x81\x82")
+    link.run.log.add_gap(1, b"c")
     link.run.log.add_tokens([(4, b"b")])
-    link.run.log.finish("length", note="two ids are not known")
+    link.run.log.finish("length", note="three ids are not known")
     link.settle()
-    assert link.data() == [(3, b"a"), (2, b"\xe3\x81\x82"), (4, b"b")]
-    assert link.events[-1] == Finished("length", 4, "two ids are not known")
+    assert link.data() == [(3, b"a"), (2, b"\xe3\x81\x82"), (1, b"c"), (4, b"b")]
+    assert link.events[-1] == Finished("length", 5, "three ids are not known")
 
 
 def test_the_server_and_its_engine_pause_at_1024_unacknowledged_tokens():
@@ -290,15 +291,19 @@ def test_a_client_that_leaves_after_another_took_its_run_over_stops_nothing():
     assert not link.run.reader.done
 
 
-def test_the_end_has_the_counts_that_the_engine_says():
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((3, 5), {"usage": {"prompt_tokens": 3, "completion_tokens": 5}}),
+        ((3, None), {"usage": {"prompt_tokens": 3}}),
+        ((None, 5), {"usage": {"completion_tokens": 5}}),
+        ((None, None), {}),
+    ],
+)
+def test_the_end_has_the_counts_that_the_engine_says(counts, said):
     log = Log()
-    log.finish("eos", counts=(3, 5))
-    assert log.end == {
-        "type": "finished",
-        "reason": "eos",
-        "note": None,
-        "usage": {"prompt_tokens": 3, "completion_tokens": 5},
-    }
+    log.finish("eos", counts=counts)
+    assert log.end == {"type": "finished", "reason": "eos", "note": None, **said}
 
 
 def test_a_lost_end_is_sent_again():
@@ -569,6 +574,18 @@ def test_a_log_drops_what_is_acknowledged_as_it_grows_and_as_it_is_read():
     assert log.size <= 20_000
     log.add_bytes(b"x" * 15_000)
     assert log.size <= 20_000
+
+
+def test_a_log_that_has_dropped_all_goes_on_where_it_was():
+    log = Log(max_size=100)
+    log.start("ids")
+    for n in range(3):
+        log.add_ids([n])
+        log.acknowledge(n + 1)
+        assert (log.base, log.size, log.read(n + 1, 9)) == (n + 1, 0, None)
+    log.add_ids([3])
+    log.add_ids([4])
+    assert log.read(3, 9) == (wire.data_frame(wire.IDS, wire.pack_ids([3, 4])), 5)
 
 
 @pytest.mark.parametrize("data", ["bytes", "ids", "both"])
