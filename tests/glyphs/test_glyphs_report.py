@@ -165,6 +165,14 @@ def test_a_text_that_is_not_what_was_sent_is_a_violation_by_its_kind(rule, shown
     assert verdict(text=truth, truth=truth)["violations"] == []
 
 
+def test_of_a_long_difference_60_characters_are_told():
+    sent, shown = ("".join([chr(n) for n in range(at, at + 90)]) for at in (0x4E00, 0x5E00))
+    truth = "Grüße aus 東京: {} und so weiter"
+    (one,) = verdict(text=truth.format(shown), truth=truth.format(sent))["violations"]
+    assert (one["id"], one["sent"], one["shown"]) == ("changed-text", sent[:60], shown[:60])
+    assert one["text"].endswith(f"東京⟦{shown[:60]}⟧")
+
+
 @pytest.mark.parametrize(
     "shown",
     [
@@ -226,6 +234,13 @@ def test_an_answer_that_stood_there_before_the_page_was_asked_was_not_shown():
     assert verdict(**old, tails=[(1500.0, LONG[-40:])])["violations"] == []
     twice = {**old, "text": f"Bot: {LONG}\nYou: again\nBot: {LONG}"}
     assert verdict(**twice)["violations"] == []
+
+
+@pytest.mark.parametrize(("size", "broken"), [(39, []), (40, ["dropped-text"])])
+def test_forty_letters_that_stood_there_before_were_not_shown(size, broken):
+    text = "漢字" * 20
+    old = {"text": text[:size], "before": text[:size], **answered(text[:size], 1000.0)}
+    assert ids(verdict(**old)["violations"]) == broken
 
 
 def test_an_answer_that_was_asked_for_again_and_shown_again_is_to_be_judged():
