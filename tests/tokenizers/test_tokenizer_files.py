@@ -649,7 +649,7 @@ def test_ranks_encode_and_decode_with_special_tokens(tmp_path: Path):
         (b"YQ== 0\nYg== x\n", "'x'"),
         (b"YQ== 0\nYg== -1\n", "'-1'"),
         (b"YQ== 0\nYg== 1_0\n", "1_0"),
-        (b"YQ== 0\nYg== 99999999999999999999\n", "99999"),
+        (b"YQ== 0\nYg== " + b"9" * 30, "is b'99999999999999999999'; expected"),
         (b"YQ== 0\nYg== 900000\n", "900000"),
         (b"YQ== 0\nYQ== 1\n", "twice"),
         (b"YQ== 0\nYg== 0\n", "twice"),
@@ -720,6 +720,14 @@ def test_tekken_ranks_beyond_the_vocabulary_size_are_ignored():
     from detok_py.tokenizers import tekken as reader
 
     assert len(reader.parse(json.dumps(tekken(default_vocab_size=290)).encode()).vocabulary) == 290
+
+
+def test_a_tekken_vocabulary_has_at_most_a_million_tokens():
+    most = json.dumps(tekken(default_vocab_size=1 << 20)).encode()
+    assert load_tokenizer({"tekken.json": most}).family == "tiktoken"
+    more = json.dumps(tekken(default_vocab_size=(1 << 20) + 1)).encode()
+    with pytest.raises(TokenizerFormatError, match="default_vocab_size from 24 to 1048576"):
+        load_tokenizer({"tekken.json": more})
 
 
 # Detection of the format
