@@ -105,6 +105,11 @@ def test_a_replacement_belongs_to_all_tokens_of_what_it_replaces():
     assert spans(rules, pieces, "a", "<n", ">", "a") == ("a\na", [(0, 1), (1, 2), (1, 2), (2, 3)])
 
 
+def test_what_is_held_at_the_end_belongs_to_its_tokens():
+    rules, pieces = replacing("<n>", "\n"), ["a", "<", "n"]
+    assert spans(rules, pieces, "a", "<", "n") == ("a<n", [(0, 1), (1, 2), (2, 3)])
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_spans_go_through_json_with_the_state(make):
     t = make(spans=True)

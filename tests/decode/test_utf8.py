@@ -217,3 +217,8 @@ def test_what_is_no_buffer_is_refused(held, data):
     with pytest.raises(TypeError):
         s.feed(data)
     assert s.held == held
+
+
+def test_text_is_refused_with_the_reason():
+    with pytest.raises(TypeError, match="takes bytes, not 'né', which is text already"):
+        StreamingDetokenizer().feed("né")
