@@ -8,6 +8,7 @@ import pytest
 from laws.oracle import Certain, characters
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
+from detok_py.decode.json_channels import JsonChannels
 
 UNITS = ["{", "}", '"', "\\", "a", "\n", ","]
 STOPS = [
@@ -113,6 +114,12 @@ def test_nothing_waits_for_a_stop_with_a_quote_inside(stop: str) -> None:
     chat = ChatStream(StreamingDetokenizer(), format="json", stop=[stop])
     for text in ('{"a": 1', "}", '"'):
         assert "".join([x.text for x in chat.feed(text.encode())]) == text
+
+
+def test_channels_alone_wait_for_no_stop_that_another_one_always_ends_before() -> None:
+    channels = JsonChannels(["ab!", "b"])
+    assert channels.feed("{} a") == [("content", "{} a")]
+    assert (channels.feed("b"), channels.stopped) == ([], "b")
 
 
 def test_a_number_or_a_word_is_complete_where_json_has_it() -> None:

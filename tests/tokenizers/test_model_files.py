@@ -180,6 +180,7 @@ def test_a_model_of_words_or_characters_decodes_only(kind):
 
 def test_a_protobuf_message_of_unknown_fields_is_read():
     assert list(fields(b"\x09" + bytes(8) + b"\x10\x80\x01", "x")) == [(2, 128)]
+    assert list(fields(message([(1, "a"), (2, -1.5)]), "x")) == [(1, b"a"), (2, -1.5)]
     for wrong in (b"\x0b", b"\x10", b"\x10" + b"\xff" * 11, b"\x0d\x00", b"\x0a\x05a"):
         with pytest.raises(TokenizerFormatError):
             list(fields(wrong, "x"))
