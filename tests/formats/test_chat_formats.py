@@ -306,6 +306,15 @@ def test_text_that_waits_for_a_marker_keeps_the_count_it_came_with(
         assert "".join([delta.text for delta in deltas]) == shown
 
 
+def test_text_before_what_waits_is_not_shown_while_a_longer_stop_may_still_come() -> None:
+    vocabulary, ids = vocabulary_of("qwen3_hermes", ["xa", "\n", "!"])
+    stops = ["a\n", "xa\n!"]  # the first one would end within the first two tokens
+    for _ in range(2):
+        chat = chat_of({"format": "qwen3_hermes"}, vocabulary, stop=stops, min_tokens=2)
+        assert [chat.push(i) for i in ids] == [[], [], []]
+        assert chat.stopped == "xa\n!"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_end_of_the_turn_that_is_text_is_trimmed(name: str) -> None:
     for end in FORMATS[name].ends:
