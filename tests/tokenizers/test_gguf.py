@@ -345,6 +345,24 @@ def test_a_bert_vocabulary_has_its_roles_without_being_told():
     assert load(values).encode("a b", add_special_tokens=True) == [101, 103, 100, 102]
 
 
+@pytest.mark.parametrize(
+    ("pre", "said", "begins"),
+    [
+        ("gpt-2", None, False),
+        ("gpt-2", True, True),
+        ("llama-bpe", None, True),
+        ("llama-bpe", False, False),
+        ("gemma4", False, True),  # whatever the file says, as llama.cpp does
+    ],
+)
+def test_a_text_begins_with_bos_as_the_file_or_its_pre_tokenizer_says(pre, said, begins):
+    end = len(byte_level()["model"]["vocab"])
+    flag = {} if said is None else {"add_bos_token": (BOOL, said)}
+    tokenizer = load(gpt2_values(pre=(STRING, pre), bos_token_id=(U32, end), **flag))
+    a = tokenizer.encode("a")
+    assert tokenizer.encode("a", add_special_tokens=True) == [end] * begins + a
+
+
 def t5_values(**more):
     """Return the key-values of a small "t5" vocabulary."""
     pieces = ["<unk>", "</s>", "▁", "a", "▁a"]
