@@ -103,6 +103,8 @@ def replacing(find, put):
 def test_a_replacement_belongs_to_all_tokens_of_what_it_replaces():
     rules, pieces = replacing("<n>", "\n"), ["a", "<n", ">"]
     assert spans(rules, pieces, "a", "<n", ">", "a") == ("a\na", [(0, 1), (1, 2), (1, 2), (2, 3)])
+    rules, pieces = replacing("x", "yz"), ["a", "x"]
+    assert spans(rules, pieces, "a", "x", "a") == ("ayza", [(0, 1), (1, 3), (3, 4)])
 
 
 def test_what_is_held_at_the_end_belongs_to_its_tokens():
