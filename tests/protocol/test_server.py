@@ -373,6 +373,13 @@ def test_an_engine_that_is_down_gives_an_error_without_started():
     assert link.of(Failed)[0].message.startswith("No engine")
 
 
+def test_an_error_is_not_one_to_try_again_after_unless_it_says_so():
+    link = Link(prompt="hi").settle()
+    link.run.log.fail(4500, "The engine said no.")
+    link.settle()
+    assert link.of(Failed) == [Failed(4500, "The engine said no.", False, 0)]
+
+
 def test_the_sha256_is_that_of_the_joined_payloads():
     link = Link(prompt="hi", want="ids").settle()
     feed(link.run, "ids")

@@ -176,6 +176,14 @@ def test_strip_removes_white_space_of_all_kinds_only():
     assert strip("\u3000\x85 a\x1c ") == "a\x1c"
 
 
+@pytest.mark.parametrize(
+    ("sides", "left"),
+    [({}, "a"), ({"strip_left": False}, " a"), ({"strip_right": False}, "a ")],
+)
+def test_strip_removes_white_space_on_both_sides_unless_told_not_to(sides, left):
+    assert compile_normalizer({"type": "Strip", **sides})(" a ") == left
+
+
 def test_an_empty_text_stays_empty():
     for config in CONFIGS:
         assert compile_normalizer(config)("") == ""
