@@ -220,6 +220,8 @@ def test_whispers_special_tokens_follow_the_ranks():
     assert [tokenizer.token_to_id(name) for name in names] == [size + 1, size + 2, size + 3]
     assert (tokenizer.eos_ids, len(tokenizer)) == ({size + 1}, size + 1609)
     assert tokenizer.id_to_token(len(tokenizer) - 1) == "<|30.00|>"
+    assert load_tokenizer(data, "whisper").token_to_id("<|su|>") == size + 101
+    assert load_tokenizer(data, "whisper").token_to_id("<|translate|>") == size + 102
     assert len(load_tokenizer(data, "whisper_v3")) == len(tokenizer) + 1
     assert len(ENCODINGS["whisper_v3"].special) == 1609
 
