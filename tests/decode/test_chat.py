@@ -181,6 +181,14 @@ def test_an_end_of_text_that_waited_within_the_first_tokens_ends_nothing_behind_
     assert c.finish_reason == "eos"
 
 
+def test_a_stop_string_that_waited_within_the_first_tokens_ends_nothing_behind_its_tag() -> None:
+    sequences = [[THINK, UNTHINK, LINE, WORLD, BANG], [UNTHINK, LINE, WORLD, HELLO, BANG]]
+    c = chat(stop=["\n"], stop_ids=sequences, min_tokens=3)
+    assert c.feed([THINK, UNTHINK, LINE, WORLD, HELLO]) == [("content", "\n worldHello")]
+    c = chat(stop=["\n"], stop_ids=sequences, min_tokens=2)
+    assert (c.feed([THINK, UNTHINK, LINE]), c.stopped) == ([], "\n")
+
+
 def test_what_waited_at_the_token_limit_is_not_lost() -> None:
     assert pushed(chat(stop_ids=[[LINE, WORLD]], max_tokens=1), LINE) == [[("content", "\n")], []]
 
