@@ -306,6 +306,8 @@ def test_white_space_beside_phi3s_tokens_goes_with_them():
     values = {"general.name": (STRING, "Phi3"), **llama_values()}
     tokenizer = load(values)
     assert tokenizer.encode("<tool>  \n the") == [len(spm_vocab()), spm_vocab().index("▁the")]
+    kept = [len(spm_vocab()), *map(spm_vocab().index, ("▁▁", "▁the"))]
+    assert load(llama_values()).encode("<tool>  the") == kept
 
 
 @pytest.mark.parametrize("merge", ["ab", "", "a ", " b"])

@@ -138,6 +138,8 @@ def test_half_a_tokenizer_names_the_other_half(name, tmp_path: Path):
         ({"vocab.txt": b"[UNK]\n\xff"}, "vocab.txt is not UTF-8"),
         ({"rwkv_vocab.txt": b"1 'a' 2\n"}, "line 1 is \"1 'a' 2\""),
         ({"rwkv_vocab.txt": b"1 'a' 1\n2 'a' 1\n"}, "there twice"),
+        ({"rwkv_vocab.txt": b"1048576 'a' 1\n"}, "the id 1048576 .* or too large"),
+        ({"rwkv_vocab.txt": b"1048577 'a' 1\n"}, "the id 1048577 .* or too large"),
         ({"rwkv_vocab.txt": f"1 '{'a' * 4097}' 4097\n".encode()}, "or too large"),
         ({"rwkv_vocab.txt": b"1 '\\q' 2\n"}, "expected an id, a token in quotes"),
         ({"rwkv_vocab.txt": b"1 '\\ud800' 3\n"}, "expected an id, a token in quotes"),
@@ -183,6 +185,7 @@ def test_ranks_may_leave_some_out_but_not_most():
         return b"YQ== 0\nYg== %d\n" % last
 
     assert read_ranks(file(4100), "x.tiktoken") == {b"a": 0, b"b": 4100}
+    assert read_ranks(file(4100).rstrip(), "x.tiktoken") == {b"a": 0, b"b": 4100}
     for last, says in ((4101, "the rank 4101"), (12345678, "token 1 is b'12345678'")):
         with pytest.raises(TokenizerFormatError, match=says):
             read_ranks(file(last), "x.tiktoken")
@@ -205,6 +208,9 @@ def test_a_rank_file_takes_a_pattern_and_special_tokens():
             TokenizerFormatError, match=f"'<x>' has the id {wrong}; .* below 1048576"
         ):
             load_tokenizer(rank_file(), pattern=".", special_tokens={"<x>": wrong})
+    for wrong, said in (("", "''"), (5, "5")):
+        with pytest.raises(TokenizerFormatError, match=f"the special token {said} has the id 900"):
+            load_tokenizer(rank_file(), pattern=".", special_tokens={wrong: 900})
     with pytest.raises(TypeError, match="not the name '<x>'"):
         load_tokenizer(rank_file(), pattern=".", special_tokens="<x>")
     with pytest.raises(ValueError, match=r"are for \*\.tiktoken files, not tokenizer.json"):
