@@ -686,6 +686,12 @@ def test_the_requests_of_running_runs_share_one_bound():
     assert links[2].server.closing is None
 
 
+def test_a_run_that_no_client_has_asked_for_weighs_nothing():
+    store = Runs()
+    store.create(RUN, {})
+    assert store.pending == 0
+
+
 def test_a_large_chunk_of_bytes_is_cut_into_frames():
     link = Link(Runs(window={"tokens": 1024, "bytes": 1 << 20}), prompt="hi", want="bytes").settle()
     link.run.log.start("bytes")
