@@ -311,3 +311,8 @@ def test_the_header_is_readable_json():
         "size": 7,
         "special": [[6, 6]],
     }
+
+
+def test_a_special_id_beyond_the_vocabulary_is_refused_with_the_ids_that_it_has():
+    with pytest.raises(VocabularyError, match=r"special id 3 is not .* whose ids are 0\.\.1$"):
+        Vocabulary.from_bytes([b"a", b"b"], special_ids=[3])
