@@ -24,6 +24,12 @@ WAYS = {
     "tee": "const [one] = body.tee(); for await (const chunk of one) show(chunk);",
     "right": """const decoder = new TextDecoder();
         for await (const chunk of body) show(chunk, decoder, { stream: true });""",
+    "timers": """let set = 0;
+        const { port1, port2 } = new MessageChannel(), fired = window.fired = [];
+        const start = () => setTimeout((n) => fired.push(n), 0, set++);
+        port1.onmessage = start;
+        for await (const chunk of body) show(chunk), start(), port2.postMessage(0);
+        await new Promise((go) => setTimeout(go, 100));""",
     "clone": "for await (const chunk of response.clone().body) show(chunk);",
 }
 PAGE = """<!doctype html><html data-state=streaming><meta charset=utf-8><link rel=icon href=data:,>
@@ -105,6 +111,13 @@ def test_a_busy_page_gets_the_pieces_as_they_were_cut(page, watched, engine, way
     assert missed == []
     assert ("ufffd-persistent" in {one["id"] for one in result["violations"]}) == (way != "right")
     assert "pieces-joined" not in {one["id"] for one in result["incomplete"]}
+
+
+def test_timers_that_a_page_sets_at_its_pieces_fire_in_their_order(page, watched, engine):
+    page.goto(watched.traffic.url(f"{engine}/timers"))
+    judged(watched, page)
+    fired = page.evaluate("window.fired")
+    assert fired == list(range(2 * len(page.evaluate("window.ends")) - 2))
 
 
 def test_a_stream_of_another_origin_is_cut_too(page, watched, engine):
