@@ -9,14 +9,14 @@
     native = Object.getOwnPropertyDescriptor(Response.prototype, "body"),
     later = window.setTimeout.bind(window);
   const PAUSES = 50; // between the parts of one chunk; more would make the page late
+  if (!post || !native || window.__detokReads) return;
+
   // No timer: what the page does after a pause would be nested in it, so that the page's own timers
   // of 0 ms would take 4 ms (HTML, "timer nesting level") and be overtaken by later ones.
   const { port1, port2 } = new MessageChannel(),
     paused = [];
   port1.onmessage = () => paused.shift()();
   const pause = () => new Promise((go) => port2.postMessage(paused.push(go)));
-  if (!post || !native || window.__detokReads) return;
-
   const all = []; // one { stream, ends } for each body
   let patience = 4000; // milliseconds to wait for an answer of the harness
   const ask = async (message) => {

@@ -29,7 +29,7 @@ WAYS = {
         const start = () => setTimeout((n) => fired.push(n), 0, set++);
         port1.onmessage = start;
         for await (const chunk of body) show(chunk), start(), port2.postMessage(0);
-        await new Promise((go) => setTimeout(go, 100));""",
+        while (fired.length < 2 * ends.length - 2) await new Promise((go) => setTimeout(go, 10));""",
     "clone": "for await (const chunk of response.clone().body) show(chunk);",
 }
 PAGE = """<!doctype html><html data-state=streaming><meta charset=utf-8><link rel=icon href=data:,>
