@@ -10,7 +10,7 @@ equal in 32 bits and differ in 64, so the sums are rounded here as there.
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -292,12 +292,12 @@ class Merges:
         return out + self._between(text[at:])
 
     def _between(self, text: str) -> list[tuple[str, int]]:
-        # An unused piece is cut as it was joined last in the whole text, so nothing is remembered.
+        # What is inside a piece merges in one order wherever it stands, so an unused piece is cut
+        # at the same place in a word as in the whole text.
         if not text:
             return []
-        words: Callable[[str], Any] = self._merge if self._unused else self._words.__getitem__
-        parts = [text] if self._unused else self._seams.split(text)
-        return list(chain.from_iterable(map(words, parts)))
+        words: dict[str, Any] = self._words
+        return list(chain.from_iterable([words[word] for word in self._seams.split(text)]))
 
     def _merge(self, text: str) -> tuple[Any, ...]:
         joined: dict[str, tuple[str, str]] = {}

@@ -223,6 +223,38 @@ def test_an_answer_whose_ids_are_lost_goes_on_by_bytes_inside_a_call(cut):
     assert shown.calls == [[None, "f", '{"a": 1}', True]]
 
 
+def answer_whose_ids_are_lost(case: Any, vocabulary: Any, ids: list[int], cut: int) -> Any:
+    """Return the texts and calls of an answer whose ids from `cut` on are not known."""
+    answer.kept_vocabularies.clear()
+    line = Line({"details": False} | options_of(case), vocabulary)
+    run, data = line.start(), [vocabulary.token_bytes(i) for i in ids]
+    run.add_tokens([*zip(ids, data)][:cut])
+    line.batch()
+    if cut < len(ids):
+        run.add_gap(len(ids) - cut, b"".join(data[cut:]))
+    run.finish("eos")
+    line.batch()
+    shown = Calls()
+    shown.take(line.deltas)
+    return shown.texts, shown.calls
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_whose_ids_are_lost_behind_a_marker_is_read_as_its_bytes_are(name):
+    for case in cases(name):
+        if case.get("start") == "header":
+            continue
+        vocabulary, ids = vocabulary_of(name, units(pieces_of(case["pieces"])))
+        expected = answer_whose_ids_are_lost(case, vocabulary, ids, 0)
+        # Elsewhere a token that ends the turn is text in the bytes, or text looks like a token.
+        if expected == answer_whose_ids_are_lost(case, vocabulary, ids, len(ids)):
+            marks = [n for n, i in enumerate(ids) if i in vocabulary.special_ids]
+            for cut in sorted({n + behind for n in marks for behind in (1, 2, 5)}):
+                seen = answer_whose_ids_are_lost(case, vocabulary, ids, cut)
+                assert seen == expected, (case["name"], cut)
+
+
 def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
     line = Line({"details": False}, None, {"chat_format": "qwen3_hermes"})
     run = line.start("bytes")

@@ -191,6 +191,16 @@ def test_of_a_large_file_only_the_header_is_read():
 
 
 @pytest.mark.native
+def test_key_values_beyond_the_bound_are_not_read(monkeypatch):
+    monkeypatch.setattr("detok_py.tokenizers.gguf_file.MAX_HEADER", 600)
+    data = one_key("other.x", gguf_value(STRING, "x" * 500))
+    assert read_metadata(io.BytesIO(data), len(data)) is not None
+    data = one_key("other.x", gguf_value(STRING, "x" * 600))
+    with pytest.raises(TokenizerFormatError, match="more than 600 bytes of key-values"):
+        read_metadata(io.BytesIO(data), len(data))
+
+
+@pytest.mark.native
 def test_a_sparse_file_of_20_gigabytes_loads(tmp_path: Path):
     file = tmp_path / "large.gguf"
     with file.open("wb") as opened:

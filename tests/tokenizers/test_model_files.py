@@ -60,6 +60,20 @@ def test_a_model_encodes_and_decodes_as_its_library(name, text, ids, decoded):
     assert tokenizer.decode(ids) == (text if decoded is None else decoded)
 
 
+def test_a_text_of_spaces_has_no_piece_where_a_space_goes_behind_a_text():
+    pieces = [*CONTROLS, ("▁", -1.0, NORMAL), ("a▁", -2.0, NORMAL), ("a", -3.0, NORMAL)]
+    tokenizer = load_tokenizer(model_file(pieces, {3: 2, 24: 1}))  # treat_whitespace_as_suffix
+    assert [tokenizer.encode(text) for text in ("a", "   ", "")] == [[4], [], []]
+
+
+def test_a_field_of_a_piece_that_is_not_known_is_not_its_score():
+    # Two characters, then field 4 of 32 bits, as long as the score would be.
+    odd = message([(1, "zz")]) + b"\x25\x15\xff\xff\x7f"
+    plain = model_file([*CONTROLS, ("a", -1.0, NORMAL)], {3: 1})
+    model = message([(1, odd)]) + plain
+    assert load_tokenizer({"x.model": model}).decode([0, 4]) == "zza"
+
+
 def test_sums_of_scores_are_rounded_to_32_bits_and_set_back_as_in_the_library():
     # Recorded as well: several cuts are equal but for rounding, and the sum passes -100,000.
     ids = load_tokenizer(MODELS["unigram"]).encode("aba ab the " * 6000)

@@ -78,3 +78,10 @@ def test_an_old_file_without_a_type_is_known_by_one_of_its_keys(key):
 def test_where_no_character_is_allowed_every_word_is_unknown():
     model = {"type": "WordPiece", "vocab": {"[UNK]": 0, "a": 1}, "unk_token": "[UNK]"}
     assert load_tokenizer({"model": {**model, "max_input_chars_per_word": 0}}).encode("a") == [0]
+
+
+@pytest.mark.parametrize("longest", [-1, 1.5, True, "9", None])
+def test_a_longest_word_that_is_no_whole_number_is_refused(longest):
+    model = {"type": "WordPiece", "vocab": {"[UNK]": 0}, "max_input_chars_per_word": longest}
+    with pytest.raises(TokenizerFormatError, match="max_input_chars_per_word is"):
+        load_tokenizer({"model": model}).encode("a")
