@@ -11,7 +11,7 @@ import { shaper } from "../../web/src/graphemes.js";
 import { graphemes } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
 import { EngineSocket, packBatch } from "../../web/src/socket.js";
-import { StepTable } from "../../web/src/step-table.js";
+import { find, State, StepTable } from "../../web/src/step-table.js";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -194,6 +194,18 @@ test("steps are asked for ahead once from each state that a text can be in next"
   await new Told({}, "").begun;
   await new Promise(setImmediate);
   assert.deepEqual(asked, ["start", "begun", "tag", "sign"]);
+});
+
+test("a token behind half a character, or in another channel, is not the content that it is elsewhere", () => {
+  const kept = [];
+  const table = { vocabulary: {}, options: {}, textsOf: () => kept, token: () => "a", keep() {} };
+  const state = (channel) =>
+    new State(["", true, "", ["", channel && "", null], "", channel], table);
+  const content = state("content");
+  assert.equal(find(content, 0), "a");
+  assert.deepEqual(kept, ["a"]);
+  assert.deepEqual(find(content.holding("e4"), 0).deltas, [["content", "\ufffda"]]);
+  assert.deepEqual(find(state("reasoning"), 0).deltas, [["reasoning", "a"]]);
 });
 
 test("a batch holds text and binary frames, each with its length", () => {

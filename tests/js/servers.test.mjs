@@ -74,6 +74,10 @@ for (const vector of vectors)
 test("an error has the server's code, if that is one", async () => {
   for (const [code, expected] of [
     ["500", 500],
+    ["99", undefined],
+    ["100", 100],
+    ["4999", 4999],
+    ["5000", undefined],
     ['"x"', undefined],
     ["9".repeat(4000), undefined],
   ]) {

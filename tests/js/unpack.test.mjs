@@ -36,6 +36,15 @@ test("gzip, zlib and a zip archive with one file are unpacked, also in one anoth
   assert.equal(await opened(gzipSync(Buffer.from(ONE, "base64"))), TEXT);
 });
 
+test("a zip archive with a comment at its end is unpacked", async () => {
+  const commented = Buffer.from(
+    `${Buffer.from(ONE, "base64").toString("latin1")}by hand`,
+    "latin1",
+  );
+  commented.writeUInt16LE(7, commented.length - 9);
+  assert.equal(await opened(commented), TEXT);
+});
+
 test("other files, damaged ones and archives of several files stay as they are", async () => {
   for (const text of ["", "data: {}", "x\u0001", "PK"])
     assert.equal(await opened(Buffer.from(text)), text);
