@@ -8,7 +8,7 @@ import { decoderWorker, shutDown } from "../../web/src/decoder.js";
 import { readable } from "../../web/src/detok-stream.js";
 import { answerCalls } from "../../web/src/messages.js";
 
-/** The worker of a vocabulary whose ids are the letters from "a" on, in a stream without options. */
+/** The worker of a vocabulary whose ids are letters from "a" on, in a stream without options. */
 class LettersWorker {
   constructor() {
     const { port1, port2 } = new MessageChannel();
