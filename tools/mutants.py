@@ -32,7 +32,13 @@ LIVED = BUILD / "mutants" / "lived.txt"
 KNOWN = ROOT / "tests" / "equivalent_mutants.txt"
 # Files, and the tests that see a change of them: the quickest first.
 MUTATED = {
-    "detok_py/decode/*.py": ("tests/decode", "tests/formats", "tests/laws", "tests/goldens"),
+    "detok_py/decode/*.py": (
+        "tests/decode",
+        "tests/formats",
+        "tests/laws",
+        "tests/goldens",
+        "tests/page",
+    ),
     "detok_py/protocol/*.py": ("tests/protocol", "tests/captures"),
     "detok_py/tokenizers/*.py": ("tests/tokenizers", "tests/formats/test_find.py", "tests/goldens"),
     "detok_py/glyphs/verdict.py": ("tests/glyphs",),

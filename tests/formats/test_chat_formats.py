@@ -325,3 +325,11 @@ def test_an_end_of_the_turn_that_is_text_is_trimmed(name: str) -> None:
         inside = kept.feed(f"Hi {end} you".encode()) + kept.flush()
         shown = "".join([delta.text for delta in inside])
         assert shown == f"Hi {end} you" or name in ("harmony", "kimi_k3"), end
+
+
+def test_an_added_id_without_a_token_is_no_marker() -> None:
+    tokens = [b"<tool_call>", b"</tool_call>", None, b'{"name": "f", "arguments": {}}']
+    vocabulary = Vocabulary.from_bytes(tokens, [0, 1], added_ids=[0, 1, 2])
+    chat = ChatStream(Detokenizer(vocabulary), format="qwen3_hermes")
+    chat.feed([0, 3, 1])
+    assert [call.name for call in chat.calls] == ["f"]
