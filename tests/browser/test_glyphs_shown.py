@@ -233,6 +233,7 @@ def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
     assert watch.settle(quiet_ms=500)
     result = watch.result(tofu=False)
     found = {(one["id"], one["url"], one["text"][:3]) for one in result["violations"]}
+    told = [(one["id"], one["text"]) for one in result["incomplete"]]
     assert found == {
         ("ufffd-painted", "about:srcdoc", "src"),
         ("ufffd-painted", "http://page.test/empty", "src"),
@@ -240,11 +241,10 @@ def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
         ("ufffd-painted", "about:srcdoc", "\ufffd"),
         ("ufffd-painted", "http://other.test/own", "\ufffd"),
         ("ufffd-painted", "http://page.test/own", "\ufffd"),
-    }
+    }, told
     # The line is the page's own, not one of the watcher.
     lines = [one["cause_hint"] for one in result["violations"] if one["text"] == "\ufffd"]
     assert [("/own:3:" in one) for one in lines if "/own:" in one] == [True, True], lines
-    told = [(one["id"], one["text"]) for one in result["incomplete"]]
     # In Firefox, the watcher also runs in the sandboxed frame, where scripts may not.
     unseen = [("not-watched", "about:srcdoc")] if browser_name == "chromium" else []
     assert told == unseen

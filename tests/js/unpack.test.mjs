@@ -36,6 +36,20 @@ test("gzip, zlib and a zip archive with one file are unpacked, also in one anoth
   assert.equal(await opened(gzipSync(Buffer.from(ONE, "base64"))), TEXT);
 });
 
+test("a folder with an extra field and a comment may stand before the file of a zip archive", async () => {
+  const archive = Buffer.from(FOLDER, "base64");
+  // The directory begins at 78 with the folder's entry: 46 bytes and its name of two.
+  const entry = Buffer.concat([
+    archive.subarray(78, 78 + 48),
+    Buffer.from("extra"),
+    Buffer.from("note"),
+  ]);
+  entry.writeUInt16LE(5, 30);
+  entry.writeUInt16LE(4, 32);
+  const longer = Buffer.concat([archive.subarray(0, 78), entry, archive.subarray(78 + 48)]);
+  assert.equal(await opened(longer), "data: {}\n");
+});
+
 test("a zip archive with a comment at its end is unpacked", async () => {
   const commented = Buffer.from(
     `${Buffer.from(ONE, "base64").toString("latin1")}by hand`,
