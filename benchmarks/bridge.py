@@ -51,14 +51,17 @@ def now() -> int:
 
 
 async def ticks(rate: float, count: int):
-    """The times at which `count` tokens are due, each client with a phase of its own."""
+    """The times at which `count` tokens are due, each client with a phase of its own. A server that
+    is late wakes late, too, so the time of waking would hide its delay.
+    """
     loop = asyncio.get_running_loop()
     begin = loop.time() + int.from_bytes(os.urandom(2), "big") / 65536 / rate
     for n in range(count):
-        wait = begin + n / rate - loop.time()
+        due = begin + n / rate
+        wait = due - loop.time()
         if wait > 0:
             await asyncio.sleep(wait)
-        yield now()
+        yield int(due * 1e6) % CLOCK
 
 
 class ClockEngine:
