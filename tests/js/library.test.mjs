@@ -199,8 +199,7 @@ test("steps are asked for ahead once from each state that a text can be in next"
 test("a token behind half a character, or in another channel, is not the content that it is elsewhere", () => {
   const kept = [];
   const table = { vocabulary: {}, options: {}, textsOf: () => kept, token: () => "a", keep() {} };
-  const state = (channel) =>
-    new State(["", true, "", ["", channel && "", null], "", channel], table);
+  const state = (channel) => new State(["", true, "", ["", "", null], "", channel], table);
   const content = state("content");
   assert.equal(find(content, 0), "a");
   assert.deepEqual(kept, ["a"]);

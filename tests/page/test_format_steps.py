@@ -225,17 +225,17 @@ def test_an_answer_whose_ids_are_lost_goes_on_by_bytes_inside_a_call(cut):
 
 def answer_whose_ids_are_lost(case: Any, vocabulary: Any, ids: list[int], cut: int) -> Any:
     """Return the texts and calls of an answer whose ids from `cut` on are not known."""
+
+    def events(run: Any, line: Any) -> None:
+        data = [vocabulary.token_bytes(i) for i in ids]
+        run.add_tokens(zip(ids[:cut], data))
+        line.batch()
+        if cut < len(ids):
+            run.add_gap(len(ids) - cut, b"".join(data[cut:]))
+
     answer.kept_vocabularies.clear()
-    line = Line({"details": False} | options_of(case), vocabulary)
-    run, data = line.start(), [vocabulary.token_bytes(i) for i in ids]
-    run.add_tokens([*zip(ids, data)][:cut])
-    line.batch()
-    if cut < len(ids):
-        run.add_gap(len(ids) - cut, b"".join(data[cut:]))
-    run.finish("eos")
-    line.batch()
     shown = Calls()
-    shown.take(line.deltas)
+    shown.take(line_of(events, vocabulary, **options_of(case)).deltas)
     return shown.texts, shown.calls
 
 
