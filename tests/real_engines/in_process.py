@@ -10,7 +10,7 @@ import time
 from contextlib import aclosing
 from pathlib import Path
 
-from detok_py.bridge.engines import End, EngineError, Request, Sampling
+from detok_py.bridge.engines import End, EngineError, Ids, Prompt, Request, Sampling
 
 PROMPTS = ["hi there", "", "日本 🌦️ ไทย", "The café\n\n"]
 SEEDS = [None, 1, 2, 3]
@@ -22,14 +22,19 @@ def request(prompt, *, seed=None, temperature=None, max_tokens=120, messages=Non
 
 
 async def answer(engine, asked):
-    """Return the ids and the end of an answer."""
+    """Return the ids of the prompt if it was made of messages, the ids of the answer, and how it
+    ended.
+    """
     chunks = [chunk async for chunk in engine.generate(asked)]
-    assert isinstance(chunks[-1], End)
-    return [i for chunk in chunks[:-1] for i in chunk.ids], chunks[-1].reason
+    prompt = chunks.pop(0).read if isinstance(chunks[0], Prompt) else None
+    *parts, end = chunks
+    assert isinstance(end, End)
+    assert all(isinstance(part, Ids) for part in parts)
+    return prompt, [i for part in parts for i in part.ids], end.reason
 
 
 def truth_of_transformers(engine, asked):
-    """Return the ids and the end of `model.generate`, without a streamer."""
+    """Return what `answer` does, by `model.generate` without a streamer."""
     import torch
 
     tokenizer, model = engine._tokenizer, engine._model
@@ -48,10 +53,11 @@ def truth_of_transformers(engine, asked):
         options["temperature"] = sampling.temperature
     with torch.no_grad():
         whole = model.generate(prompt, attention_mask=torch.ones_like(prompt), **options)
+    read = None if asked.messages is None else prompt[0].tolist()
     ids = whole[0, prompt.shape[1] :].tolist()
     if ids and ids[-1] in model.generation_config.eos_token_id:
-        return ids[:-1], "eos"
-    return ids, "length"
+        return read, ids[:-1], "eos"
+    return read, ids, "length"
 
 
 async def transformers(folder):
@@ -73,7 +79,7 @@ async def transformers(folder):
     assert alone == truths
     together = await asyncio.gather(*[answer(engine, one) for one in asked])
     assert together == truths
-    for ids, _ in truths:
+    for _, ids, _ in truths:
         theirs = engine._tokenizer.decode(ids, skip_special_tokens=True)
         assert "".join(ours.stream(ids)) == theirs, ids
 
@@ -107,9 +113,9 @@ async def transformers(folder):
         said = str(error)
     file.write_bytes(whole)
     assert "give a complete model folder" in said, said
-    ends = [end for _, end in truths]
+    ends = [end for _, _, end in truths]
     print(
-        f"transformers: {len(truths)} answers, {sum(len(ids) for ids, _ in truths)} ids, "
+        f"transformers: {len(truths)} answers, {sum(len(ids) for _, ids, _ in truths)} ids, "
         f"{ends.count('eos')} ended by themselves; the model stopped {seen} steps ahead of its reader"
     )
 
@@ -133,7 +139,7 @@ async def llama_cpp(file):
     ]
     began, count = time.monotonic(), 0
     for text in texts():
-        ids, reason = await answer(
+        _, ids, reason = await answer(
             engine, request(text["prompt"], temperature=0.0, max_tokens=1000)
         )
         count += len(ids)
@@ -149,7 +155,7 @@ async def llama_cpp(file):
     await engine.close()
     small = LlamaCpp(file, context=64)
     await small.open()
-    ids, reason = await answer(small, request(texts()[0]["prompt"], temperature=0.0))
+    await answer(small, request(texts()[0]["prompt"], temperature=0.0))
     assert small._llama.n_ctx() >= 64
     await small.close()
     print(
