@@ -43,6 +43,7 @@ from .rows import report
 
 ROOT = Path(__file__).resolve().parents[1]
 CLOCK = 1 << 31
+ACK_EVERY = 256  # as `ClientSession` does
 NAME = "bridge.test:1"
 
 
@@ -200,7 +201,7 @@ class Client(asyncio.Protocol):
                     self.got += 1
                     if self.got > self.after:
                         self.latencies.append((at - tick) % CLOCK)
-                if self.got - self.acked >= 64:
+                if self.got - self.acked >= ACK_EVERY:
                     self.acked = self.got
                     self.transport.write(masked(wire.message("ack", n=self.got).encode()))
             elif kind == 1 and b'"started"' in payload:

@@ -281,7 +281,9 @@ class StrictWebSocket(Impatient, WSProtocol):
 
     def write_frames(self, frames: list[str | bytes]) -> None:
         """Write messages with one call, in this turn of the loop; only if `can_write`."""
-        self.transport.write(b"".join([framed(frame) for frame in frames]))
+        one = len(frames) == 1  # as for most tokens
+        data = framed(frames[0]) if one else b"".join([framed(frame) for frame in frames])
+        self.transport.write(data)
 
     def can_write(self) -> bool:
         """Return whether the peer keeps up and the socket is open."""

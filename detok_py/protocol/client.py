@@ -123,8 +123,9 @@ class ClientSession:
 
     `vocabulary_sha256` names the vocabulary that the client decodes with. If it is given, a server
     with another vocabulary is refused (4409), because the wrong vocabulary gives wrong text.
-    `ack_every` is how many positions pass between two acks. While `paused` is true no ack is sent:
-    the server runs out of credit and pauses its engine. A lost socket is replaced for as long as
+    An ack is sent every `ack_every` tokens or eight times as many bytes, by default a quarter of the
+    usual window. While `paused` is true no ack is sent: the server runs out of credit and pauses
+    its engine. A lost socket is replaced for as long as
     the server keeps runs, which its hello says, and for at least `max_attempts` attempts.
 
     `state` is "idle", "waiting", "streaming", "finished" or "failed". `closing` is the (code,
@@ -132,7 +133,7 @@ class ClientSession:
     """
 
     def __init__(
-        self, vocabulary_sha256: str | None = None, *, ack_every: int = 64, max_attempts: int = 8
+        self, vocabulary_sha256: str | None = None, *, ack_every: int = 256, max_attempts: int = 8
     ) -> None:
         self.vocabulary_sha256 = vocabulary_sha256
         self.ack_every = ack_every

@@ -18,7 +18,6 @@ from . import wire
 MAX_FRAME_DATA = 16 << 10
 SEGMENT_COST = 200  # bytes of bookkeeping per segment, as an estimate
 _SEGMENT_ROOM = 31  # small pieces that are added to a segment, each of less than 256 bytes
-_MAX_OFFSETS = 16
 _DROPPED = (0, 0, -1, b"", b"")
 # A segment of this op is a block: its payload has segments, compressed.
 _BLOCK = -2
@@ -45,8 +44,10 @@ class Segments:
         self._unpacked: list[tuple[int, int, int, bytes, bytes]] = []  # of the last block read
         self._open_op = -1  # of the last segment, if more can be added to it
         self._room = 0
-        # Offsets, in their segments, of positions where a piece or a read ended recently.
-        self._offsets: dict[int, int] = {}
+        # The last piece, if it is small: its position, op and payload. Most are read at once.
+        self._last: tuple[int, int, bytes] = (-1, 0, b"")
+        # Where a read has ended inside a segment: the position, and its offset in the segment.
+        self._read_to = (-1, 0)
 
     def append(self, op: int, count: int, payload: bytes) -> None:
         """Add a piece of `count` positions."""
@@ -58,7 +59,6 @@ class Segments:
                 self._room -= 1
             else:
                 self._room -= count
-            self._remember(self.end, len(data))
             self._segments[-1] = (start, n + count, op, data + payload, sizes)
             self.size += size
         else:
@@ -68,6 +68,7 @@ class Segments:
             self.size += size + SEGMENT_COST
             self._open_op = op if small else -1
             self._room = _SEGMENT_ROOM
+        self._last = (self.end, op, payload) if self._open_op >= 0 else (-1, 0, b"")
         self.end += count
 
     def read(self, position: int, limit: int) -> tuple[bytes, int] | None:
@@ -79,6 +80,8 @@ class Segments:
         """
         if position >= self.end:
             return None
+        if position == self._last[0] and limit >= self.end:
+            return wire.data_frame(self._last[1], self._last[2]), self.end
         if position >= self._segments[-1][0]:
             segments: Iterable[tuple[int, int, int, bytes, bytes]] = self._segments[-1:]
             self._unpacked = []  # all blocks have been read
@@ -102,12 +105,13 @@ class Segments:
                 take = min(take, MAX_FRAME_DATA, _left_of_piece(sizes, skip) or take)
             if take <= 0:
                 break
-            low = self._offset(kind, payload, start, skip) if skip else 0
-            high = (
-                len(payload)
-                if skip + take == count
-                else self._offset(kind, payload, start, skip + take)
-            )
+            known, low = self._read_to
+            if position != known:
+                low = wire.split_at(kind, payload, skip)
+            high = len(payload)
+            if skip + take < count:
+                high = wire.split_at(kind, payload, take, low)
+                self._read_to = (position + take, high)
             op = kind
             out.append(payload[low:high])
             size += high - low
@@ -170,19 +174,6 @@ class Segments:
             self._packed = max(0, self._packed - self._first)
             self._first = 0
         return True
-
-    def _remember(self, position: int, offset: int) -> None:
-        if len(self._offsets) >= _MAX_OFFSETS:
-            self._offsets.clear()
-        self._offsets[position] = offset
-
-    def _offset(self, op: int, payload: bytes, start: int, skip: int) -> int:
-        """Return the offset of a position in its segment."""
-        found = self._offsets.get(start + skip)
-        if found is None:
-            found = wire.split_at(op, payload, skip)
-            self._remember(start + skip, found)
-        return found
 
     def _find(self, position: int) -> int:
         """Return the index of the segment that has `position` (MicroPython has no bisect)."""

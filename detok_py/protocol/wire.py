@@ -240,16 +240,15 @@ def unpack_gap(payload: bytes) -> tuple[int, bytes]:
 _UNPACK: tuple[Any, ...] = (bytes, unpack_ids, unpack_tokens, unpack_gap)  # by op
 
 
-def split_at(op: int, payload: bytes, n: int) -> int:
-    """Return the offset in the payload after its first `n` positions (bytes for 0x00, tokens for
-    the others).
+def split_at(op: int, payload: bytes, n: int, at: int = 0) -> int:
+    """Return the offset in the payload that is `n` positions (bytes for 0x00, tokens for the
+    others) after offset `at`.
 
     >>> split_at(IDS, b"\\x03\\xac\\x02\\x04", 2)
     3
     """
     if op == BYTES:
-        return min(n, len(payload))
-    at = 0
+        return min(at + n, len(payload))
     if op == GAP:
         if n == 0:
             return 0

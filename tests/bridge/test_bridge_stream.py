@@ -22,7 +22,7 @@ from waiting import eventually, eventually_sync
 from detok_py import cli
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request
 from detok_py.bridge.store import MemoryStore
-from detok_py.bridge.stream import _Sender
+from detok_py.bridge.stream import _Sender, _Turns
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
@@ -410,18 +410,23 @@ async def test_what_comes_later_in_a_turn_of_the_loop_is_sent_as_one_frame_when_
     async def send(_):
         raise AssertionError("the way through uvicorn takes several turns")
 
-    written = []
-    session = ServerSession(Runs(), {"engine": {"name": "fake"}})
-    _Sender(session, send, {"can": lambda: True, "write": written.append})
-    [(_, run)] = session.receive(wire.message("generate", prompt="", want="ids"))
-    run.log.start("ids")  # sends hello and `started`
+    turns, runs, written = _Turns(), [], []
+    for _ in range(3):
+        session = ServerSession(Runs(), {"engine": {"name": "fake"}})
+        _Sender(session, send, {"can": lambda: True, "write": written.append}, turns)
+        [(_, run)] = session.receive(wire.message("generate", prompt="", want="ids"))
+        run.log.start("ids")  # sends hello and `started`
+        runs.append(run)
     await asyncio.sleep(0)
-    written.clear()
-    for token in (1, 2, 3):
-        run.log.add_ids([token])
-    assert written == [[b"\1\1"]]
-    await asyncio.sleep(0)
-    assert written == [[b"\1\1"], [b"\1\2\3"]]
+    for _ in range(2):
+        written.clear()
+        for token in (1, 2, 3):
+            for run in runs:
+                run.log.add_ids([token])
+        assert written == [[b"\1\1"]] * 3
+        await asyncio.sleep(0)
+        assert written == [[b"\1\1"]] * 3 + [[b"\1\2\3"]] * 3
+        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("offered", [[], ["chat"]])

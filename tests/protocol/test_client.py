@@ -26,16 +26,23 @@ def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
     assert isinstance(link.events[-1], Finished)
 
 
-def test_bytes_are_acknowledged_at_every_512():
-    link = Link(prompt="hi", want="bytes").settle()
-    link.run.log.start("bytes")
+@pytest.mark.parametrize(("data", "window"), [("bytes", 8192), ("ids", 1024), ("both", 1024)])
+def test_every_quarter_of_the_window_is_acknowledged(data, window):
+    link = Link(prompt="hi", want=data).settle()
+    log = link.run.log
+    log.start(data)
     link.settle()
+    add = {
+        "bytes": lambda: log.add_bytes(b"x"),
+        "ids": lambda: log.add_ids([1]),
+        "both": lambda: log.add_tokens([(1, b"x")]),
+    }[data]
     acks = []
-    for _ in range(2048):
-        link.run.log.add_bytes(b"x")
+    for _ in range(window):
+        add()
         link.client.receive(link.server.frames()[0])
         acks += link.client.frames()
-    assert len(acks) == 4
+    assert [wire.read_message(ack)["n"] for ack in acks] == [window * n // 4 for n in (1, 2, 3, 4)]
 
 
 def test_a_paused_client_that_cancels_still_gets_the_end():

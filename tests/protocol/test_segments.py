@@ -55,6 +55,35 @@ def test_what_is_packed_is_read_as_if_it_were_not(kind, data):
             at = step[1]
 
 
+@pytest.mark.parametrize("kind", PIECES)
+@given(data=st.data())
+def test_every_read_gives_what_was_appended_at_its_positions(kind, data):
+    found, positions = Segments(), []
+    for op, count, payload in data.draw(st.lists(PIECES[kind], min_size=1, max_size=12)):
+        found.append(op, count, payload)
+        _, entries = wire.read_data(wire.data_frame(op, payload))
+        positions += [(op, one) for one in ([entries] * count if op == wire.GAP else entries)]
+        at = data.draw(st.integers(0, found.end))
+        while at < found.end and data.draw(st.integers(0, 3)):
+            step = found.read(at, data.draw(st.integers(at + 1, found.end + 5)))
+            assert step is not None
+            op, entries = wire.read_data(step[0])
+            read = [entries] * (step[1] - at) if op == wire.GAP else entries
+            if op != wire.GAP or at == 0 or positions[at - 1] != positions[at]:
+                assert [(op, one) for one in read] == positions[at : step[1]]
+            at = step[1]
+
+
+def test_a_long_piece_that_is_read_bit_by_bit_is_walked_through_once(monkeypatch):
+    found, at, steps = Segments(), 0, []
+    found.append(wire.IDS, 20_000, wire.pack_ids([1000] * 20_000))
+    unpack = wire.unpack_number
+    monkeypatch.setattr(wire, "unpack_number", lambda *of: steps.append(1) or unpack(*of))
+    while at < 20_000:
+        _, at = found.read(at, at + 256)
+    assert len(steps) <= 20_000
+
+
 def test_twenty_thousand_tokens_take_less_than_100_kb():
     rng = random.Random(1)
     log = Log(codec=zlib)
