@@ -298,7 +298,7 @@ def _reader(rng, run, number):
         run,
         at=rng.random() * 2 + number,
         attaches=number > 0,
-        ack_every=rng.choice([1, 4, 64]),
+        ack_every=rng.choice([1, 4, 256]),
         acts=tuple(sorted(acts)),
     )
 
