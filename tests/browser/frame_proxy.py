@@ -17,7 +17,8 @@ class FrameProxy:
 
     `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
     two. Where they are set, a frame that ends with `stop_after` is the last until `go` is set, and
-    one with `stop_before` in it waits for that.
+    one with `stop_before` in it waits for that. Of `instead`, the first is replaced by the second,
+    which is as long.
     """
 
     def __init__(self, target: str) -> None:
@@ -26,6 +27,7 @@ class FrameProxy:
         self.frames: list[int] = []
         self.pause = 0.0
         self.stop_after = self.stop_before = b""
+        self.instead = (b"", b"")
         self.go = threading.Event()
         self.open: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -82,7 +84,7 @@ class FrameProxy:
             time.sleep(self.pause)
             if self.stop_before and self.stop_before in frame:
                 self.go.wait(60)
-            client.sendall(frame)
+            client.sendall(frame.replace(*self.instead))
             self.frames[number] += 1
             if self.stop_after and frame.endswith(self.stop_after):
                 self.go.wait(60)

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from frame_proxy import FrameProxy
 from playwright.sync_api import Error, expect
 
 from detok_py.decode.vocabulary import Vocabulary
@@ -59,16 +60,19 @@ def test_a_bridge_that_dies_is_noticed_and_the_text_stays(
     page: Any, start_bridge: Any, new_demo: Any
 ) -> None:
     bridge = start_bridge("--engine", "scripted")
-    demo = new_demo(bridge.url)
+    proxy = FrameProxy(bridge.url)
+    # The page tries for as long as the bridge keeps runs, which is a minute.
+    proxy.instead = (b'"keep_seconds":60', b'"keep_seconds": 9')
+    demo = new_demo(proxy.url)
     demo.open(SLOWLY, state="streaming")
     before = some_text_is_there(demo)
     bridge.kill()
     expect(page.locator("#alert")).to_contain_text("Trying again")
-    # It tries for as long as a bridge keeps runs.
     assert demo.wait_for("error") == "error"
     assert "connection to the bridge was lost" in demo.alert
     assert demo.text("held").startswith(before)
     assert demo.seen("held")["takenBack"] == 0
+    proxy.close()
 
 
 @pytest.mark.full
