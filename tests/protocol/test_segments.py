@@ -90,7 +90,7 @@ def test_twenty_thousand_tokens_take_less_than_100_kb():
     log.start("ids")
     for n in range(20_000):
         log.add_ids([rng.randrange(150_000)])
-        if n % 64 == 0:
+        if n % 256 == 0:
             log.acknowledge(n)
     held = [*log._pieces._segments]
     taken = sum([sys.getsizeof(one) + sum(map(sys.getsizeof, one)) for one in held])
