@@ -19,6 +19,7 @@ from .gate import Receive, Scope, Send
 from .jobs import read_request
 from .metrics import Metrics, State
 from .protocols import FRAMES
+from .sender import Sender, Turns
 from .store import MemoryStore, Store, clock, resumes
 
 HELLO_SECONDS = 30.0
@@ -62,7 +63,7 @@ class Bridge:
         # None for a WebSocket; for other clients, whether they can come back for their run.
         self._sessions: dict[ServerSession, bool | None] = {}
         self._sockets = 0
-        self._turns = _Turns()
+        self._turns = Turns()
         self._find = find
         self._finding: asyncio.Task[None] | None = None
         self._found_at = float("-inf")
@@ -310,7 +311,7 @@ class Bridge:
         self._set_full(session)
         session.has_place = session.full is None
         self._sessions[session] = comes_back
-        sender = _Sender(session, send, extension, self._turns)
+        sender = Sender(session, send, extension, self._turns)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
         code = 1006
@@ -425,82 +426,3 @@ async def _within(seconds: float, work: Awaitable[None]) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-class _Turns:
-    """Numbers the turns of the event loop in which something is written. One callback ends a turn
-    for all sessions: a callback for each token would take a tenth of the token's time.
-    """
-
-    def __init__(self) -> None:
-        self.number: int = 0
-        self._ending = False
-
-    def write(self) -> int:
-        """Return the number of this turn, which ends after the callbacks that wait already."""
-        if not self._ending:
-            self._ending = True
-            asyncio.get_running_loop().call_soon(self._end)
-        return self.number
-
-    def _end(self) -> None:
-        self._ending = False
-        self.number += 1
-
-
-class _Sender:
-    """Sends the frames of a session: the first data of a turn of the event loop at once, and what
-    else comes in that turn together, when the turn ends. Frames that cannot be written at once are
-    sent as fast as the peer reads.
-    """
-
-    def __init__(
-        self, session: ServerSession, send: Send, extension: dict[str, Any], turns: _Turns
-    ) -> None:
-        self._session = session
-        self._send = send
-        self._can_write: Callable[[], bool] = extension.get("can", lambda: False)
-        self._write: Callable[[list[str | bytes]], None] | None = extension.get("write")
-        self._woken = asyncio.Event()
-        self._sending = False
-        self._turns = turns
-        self._wrote_in = -1  # the last turn in which this sender has written
-        self._has_more = False  # since then
-        session.wake = self.wake
-
-    def wake(self) -> None:
-        """Send what there is."""
-        if self._wrote_in == self._turns.number:
-            if not self._has_more:
-                self._has_more = True
-                asyncio.get_running_loop().call_soon(self._send_more)
-        elif self._write is None or self._sending or self._session.closing or not self._can_write():
-            self._woken.set()
-        elif frames := self._session.frames():
-            self._wrote_in = self._turns.write()
-            self._write(frames)
-
-    def _send_more(self) -> None:
-        self._has_more = False
-        self.wake()
-
-    async def run(self) -> None:
-        """Send what could not be sent at once, and close the socket."""
-        session = self._session
-        while True:
-            self._woken.clear()
-            # uvicorn's send waits while the socket's buffer is full, so at most one window of
-            # credit is queued for a slow reader.
-            self._sending = True
-            for frame in session.frames():
-                await self._send(
-                    {"type": "websocket.send", "text": frame}
-                    if isinstance(frame, str)
-                    else {"type": "websocket.send", "bytes": frame}
-                )
-            self._sending = False
-            if session.closing:
-                code, reason = session.closing
-                await self._send({"type": "websocket.close", "code": code, "reason": reason})
-                return
-            await self._woken.wait()

@@ -123,8 +123,8 @@ class ClientSession:
 
     `vocabulary_sha256` names the vocabulary that the client decodes with. If it is given, a server
     with another vocabulary is refused (4409), because the wrong vocabulary gives wrong text.
-    An ack is sent every `ack_every` tokens or eight times as many bytes, by default a quarter of the
-    usual window. While `paused` is true no ack is sent: the server runs out of credit and pauses
+    An ack is sent every `ack_every` tokens or eight times as many bytes: by default a quarter of a
+    window. While `paused` is true no ack is sent: the server runs out of credit and pauses
     its engine. A lost socket is replaced for as long as the server keeps runs, which its hello
     says, and for at least `max_attempts` attempts.
 
