@@ -235,15 +235,21 @@ class DemoPage:
 
 
 @pytest.fixture(scope="session")
-def booted(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
-    """The page, booted once for all tests that only stream: Python needs a second to start, a text
-    a tenth of one.
-    """
+def booted_once(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
     context = browser.new_context(**browser_context_args)
     demo = DemoPage(context.new_page(), bridge.url)
     demo.open()
     yield demo
     context.close()
+
+
+@pytest.fixture
+def booted(booted_once: Any) -> Any:
+    """The page, booted once for all tests that only stream: Python needs a second to start, a text
+    a tenth of one.
+    """
+    booted_once.page.bring_to_front()  # in Firefox, a page behind another one has no focus
+    return booted_once
 
 
 @pytest.fixture

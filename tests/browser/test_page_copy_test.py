@@ -112,6 +112,7 @@ def test_the_test_of_a_decoder_fails_in_a_broken_one_and_passes_in_ours(
     assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
 
 
+@pytest.mark.only_browser("chromium")
 def test_the_test_of_a_page_fails_where_each_chunk_is_decoded_alone(
     booted: Any, copied: Any, chat_pages: Any, browser_type_launch_args: Any, tmp_path: Path
 ) -> None:

@@ -425,7 +425,7 @@ def count_objects(page: Any) -> int:
 
 
 @pytest.mark.full
-@pytest.mark.one_browser
+@pytest.mark.only_browser("chromium")  # the others do not count objects
 def test_files_that_are_opened_one_after_another_leave_nothing_in_the_page(booted: Any) -> None:
     page = booted.page
 

@@ -79,7 +79,7 @@ def test_a_file_that_is_dropped_while_python_loads_is_opened_then(demo: Any) -> 
 
 
 @pytest.mark.full
-@pytest.mark.one_browser  # Firefox gives Enter to a page that is behind another now and then
+@pytest.mark.one_browser
 def test_each_word_that_is_not_plain_has_an_explanation(booted: Any) -> None:
     page = booted.page
     booted.stream_text("né")
@@ -108,7 +108,7 @@ def test_nothing_is_wider_than_a_phone(booted: Any) -> None:
         page.set_viewport_size({"width": 390, "height": 844})
         page.get_by_role("button", name=HAR).click()
         expect(page.locator("#source-name")).to_have_text("proxy.har")
-        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
         assert violations(page) == []
     finally:
         page.set_viewport_size({"width": 1280, "height": 900})

@@ -50,6 +50,7 @@ def test_pyodide_installs_the_wheel_of_detok_py_on_a_first_visit(booted: Any) ->
     assert any(file.startswith("detok_py-") and file.endswith(".whl") for file in files)
 
 
+@pytest.mark.only_browser("chromium")  # Firefox runs no test code in a worker
 @pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
 def test_the_bytes_of_a_first_visit_are_those_that_the_browser_reads(
     demo: Any, workers: list[Any], runtime: str

@@ -323,7 +323,7 @@ def test_examples_of_the_documents_say_what_went_wrong_and_run_again(page: Any, 
 
 
 @pytest.mark.full
-@pytest.mark.one_browser
+@pytest.mark.only_browser("chromium")  # Firefox cannot be told to run no scripts
 def test_documents_read_as_before_without_javascript(browser: Any, drawn: Any) -> None:
     _, site = drawn
     context = browser.new_context(java_script_enabled=False)
