@@ -148,7 +148,7 @@ def test_an_answer_whose_every_connection_is_cut_is_whole(proxied: Any, glyph_wa
     chat, proxy = proxied
     chat.open()
     # Each connection gets the greeting, `started` and one frame of data before it is cut.
-    proxy.cuts = [3] * 12
+    proxy.cuts = [3] * 200  # a busy engine may need a connection for each token
     assert chat.ask("hello") == TEXTS["hello"]
     assert len(proxy.frames) >= 3
     assert max(proxy.frames) <= 3
