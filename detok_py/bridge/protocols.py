@@ -281,9 +281,7 @@ class StrictWebSocket(Impatient, WSProtocol):
 
     def write_frames(self, frames: list[str | bytes]) -> None:
         """Write messages with one call, in this turn of the loop; only if `can_write`."""
-        one = len(frames) == 1  # as for most tokens
-        data = framed(frames[0]) if one else b"".join([framed(frame) for frame in frames])
-        self.transport.write(data)
+        self.transport.write(b"".join([framed(frame) for frame in frames]))
 
     def can_write(self) -> bool:
         """Return whether the peer keeps up and the socket is open."""

@@ -19,7 +19,6 @@ from .gate import Receive, Scope, Send
 from .jobs import read_request
 from .metrics import Metrics, State
 from .protocols import FRAMES
-from .sender import Sender, Turns
 from .store import MemoryStore, Store, clock, resumes
 
 HELLO_SECONDS = 30.0
@@ -63,7 +62,7 @@ class Bridge:
         # None for a WebSocket; for other clients, whether they can come back for their run.
         self._sessions: dict[ServerSession, bool | None] = {}
         self._sockets = 0
-        self._turns = Turns()
+        self._turns = _Turns()
         self._find = find
         self._finding: asyncio.Task[None] | None = None
         self._found_at = float("-inf")
@@ -242,21 +241,14 @@ class Bridge:
         await receive()  # websocket.connect
         if wire.SUBPROTOCOL not in scope["subprotocols"]:
             await send({"type": "websocket.accept"})
-            return await send(
-                {
-                    "type": "websocket.close",
-                    "code": wire.WRONG_SUBPROTOCOL,
-                    "reason": "expected the subprotocol detok.v1",
-                }
-            )
+            reason = "expected the subprotocol detok.v1"
+            return await send(_close(wire.WRONG_SUBPROTOCOL, reason))
         await send({"type": "websocket.accept", "subprotocol": wire.SUBPROTOCOL})
         if self.crowded:
             self.metrics.refused.labels(str(wire.BUSY)).inc()
-            return await send(
-                {"type": "websocket.close", "code": wire.BUSY, "reason": "too many clients"}
-            )
+            return await send(_close(wire.BUSY, "too many clients"))
         if self.draining:
-            return await send({"type": "websocket.close", "code": 1012, "reason": STOPPING})
+            return await send(_close(1012, STOPPING))
         self._sockets += 1
         report("client_connected", sockets=self._sockets)
         code = 1006
@@ -268,9 +260,7 @@ class Bridge:
                 code = wire.NO_SUCH_ENGINE
                 error = wire.message("error", code=code, message=NO_SUCH_ENGINE, retry=False)
                 await send({"type": "websocket.send", "text": error})
-                return await send(
-                    {"type": "websocket.close", "code": code, "reason": NO_SUCH_ENGINE}
-                )
+                return await send(_close(code, NO_SUCH_ENGINE))
             code = await self.serve(attached, receive, send, extension)
         finally:
             self._sockets -= 1
@@ -311,7 +301,7 @@ class Bridge:
         self._set_full(session)
         session.has_place = session.full is None
         self._sessions[session] = comes_back
-        sender = Sender(session, send, extension, self._turns)
+        sender = _Sender(session, send, extension, self._turns)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
         code = 1006
@@ -426,3 +416,81 @@ async def _within(seconds: float, work: Awaitable[None]) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _close(code: int, reason: str) -> dict[str, Any]:
+    return {"type": "websocket.close", "code": code, "reason": reason}
+
+
+class _Turns:
+    """Numbers the turns of the event loop in which something is written. One callback ends a turn
+    for all sessions: a callback for each token would take a tenth of the token's time.
+    """
+
+    def __init__(self) -> None:
+        self.number: int = 0
+        self._ending = False
+
+    def write(self) -> int:
+        """Return the number of this turn, which ends after the callbacks that wait already."""
+        if not self._ending:
+            self._ending = True
+            asyncio.get_running_loop().call_soon(self._end)
+        return self.number
+
+    def _end(self) -> None:
+        self._ending = False
+        self.number += 1
+
+
+class _Sender:
+    """Sends the frames of a session: the first data of a turn of the event loop at once, and what
+    else comes in that turn together, when the turn ends. Frames that cannot be written at once are
+    sent as fast as the peer reads.
+    """
+
+    def __init__(
+        self, session: ServerSession, send: Send, extension: dict[str, Any], turns: _Turns
+    ) -> None:
+        self._session = session
+        self._send = send
+        self._can_write: Callable[[], bool] = extension.get("can", lambda: False)
+        self._write: Callable[[list[str | bytes]], None] | None = extension.get("write")
+        self._woken = asyncio.Event()
+        self._sending = False
+        self._turns = turns
+        self._wrote_in = -1  # the last turn in which this sender has written
+        self._has_more = False  # since then
+        session.wake = self.wake
+
+    def wake(self) -> None:
+        """Send what there is."""
+        if self._wrote_in == self._turns.number:
+            if not self._has_more:
+                self._has_more = True
+                asyncio.get_running_loop().call_soon(self._send_more)
+        elif self._write is None or self._sending or self._session.closing or not self._can_write():
+            self._woken.set()
+        elif frames := self._session.frames():
+            self._wrote_in = self._turns.write()
+            self._write(frames)
+
+    def _send_more(self) -> None:
+        self._has_more = False
+        self.wake()
+
+    async def run(self) -> None:
+        """Send what could not be sent at once, and close the socket."""
+        session = self._session
+        while True:
+            self._woken.clear()
+            # uvicorn's send waits while the socket's buffer is full, so at most one window of
+            # credit is queued for a slow reader.
+            self._sending = True
+            for frame in session.frames():
+                kind = "text" if isinstance(frame, str) else "bytes"
+                await self._send({"type": "websocket.send", kind: frame})
+            self._sending = False
+            if session.closing:
+                return await self._send(_close(*session.closing))
+            await self._woken.wait()

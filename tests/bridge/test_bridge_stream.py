@@ -21,8 +21,8 @@ from waiting import eventually, eventually_sync
 
 from detok_py import cli
 from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request
-from detok_py.bridge.sender import Sender, Turns
 from detok_py.bridge.store import MemoryStore
+from detok_py.bridge.stream import _Sender, _Turns
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
@@ -410,10 +410,10 @@ async def test_what_comes_later_in_a_turn_of_the_loop_is_sent_as_one_frame_when_
     async def send(_):
         raise AssertionError("the way through uvicorn takes several turns")
 
-    turns, runs, written = Turns(), [], []
+    turns, runs, written = _Turns(), [], []
     for _ in range(3):
         session = ServerSession(Runs(), {"engine": {"name": "fake"}})
-        Sender(session, send, {"can": lambda: True, "write": written.append}, turns)
+        _Sender(session, send, {"can": lambda: True, "write": written.append}, turns)
         [(_, run)] = session.receive(wire.message("generate", prompt="", want="ids"))
         run.log.start("ids")  # sends hello and `started`
         runs.append(run)

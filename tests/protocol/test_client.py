@@ -29,17 +29,11 @@ def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
 @pytest.mark.parametrize(("data", "window"), [("bytes", 8192), ("ids", 1024), ("both", 1024)])
 def test_every_quarter_of_the_window_is_acknowledged(data, window):
     link = Link(prompt="hi", want=data).settle()
-    log = link.run.log
-    log.start(data)
+    link.run.log.start(data)
     link.settle()
-    add = {
-        "bytes": lambda: log.add_bytes(b"x"),
-        "ids": lambda: log.add_ids([1]),
-        "both": lambda: log.add_tokens([(1, b"x")]),
-    }[data]
     acks = []
     for _ in range(window):
-        add()
+        feed(link.run, data, [(1, b"x")], reason=None)
         link.client.receive(link.server.frames()[0])
         acks += link.client.frames()
     assert [wire.read_message(ack)["n"] for ack in acks] == [window * n // 4 for n in (1, 2, 3, 4)]
