@@ -2,7 +2,7 @@
 producers.
 
 In: entries that other replicas append, and what sessions here acknowledge. Out: copies of the runs,
-and entries for their producers. One blocking XREAD follows all streams.
+and entries for their producers. Two blocking XREADs follow all streams.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ..protocol.reader import Attempt
 from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .lease import SharedRun, unpack
-from .redis_link import BATCH_SECONDS, Call, Link, key_of, text
+from .redis_link import Call, Link, key_of, text
 from .store import clock
 
 DEAD = "The bridge that made this answer was lost; the text so far is kept. Ask again."
@@ -35,10 +35,8 @@ class Follower:
         self.stop: Callable[[Run], None] = lambda run: None
         self._asked: dict[SharedRun, None] = {}  # runs whose readers want a turn, or give credit
         self._wake_ask = asyncio.Event()
-        self._wake_key = (
-            f"detok:wake:{secrets.token_hex(8)}"  # a stream of this replica that only wakes XREAD
-        )
-        self._wake_id = "0-0"
+        self._wake_key = f"detok:wake:{secrets.token_hex(8)}"  # a stream of this replica that only wakes its XREADs
+        self._wake_ids = {"log": "0-0", "asks": "0-0"}
         self._regroup = False  # whether XREAD must begin again, with other streams
 
     def share(self, run: Run, tag: str, *, claiming: bool) -> SharedRun:
@@ -86,15 +84,11 @@ class Follower:
         for shared, *_ in order:
             shared.unheard = False
         calls: list[Call] = [
-            (
-                scripts.ASK,
-                shared.tag,
-                (word, shared.turn, shared.run.log.acked, self.link.times.ttl, *attempt),
-            )
+            (shared.tag, (word, shared.turn, shared.run.log.acked, self.link.times.ttl, *attempt))
             for shared, word, attempt in order
         ]
         try:
-            replies = await self.link.call(calls) if calls else []
+            replies = await self.link.call(scripts.ASK, calls)
         except self.link.errors:
             kept = [shared for shared in asked if shared.run.id in self.shared]
             self._asked.update(dict.fromkeys(kept))
@@ -111,7 +105,6 @@ class Follower:
             pipe.xadd(self._wake_key, {"w": ""}, maxlen=1)
             pipe.expire(self._wake_key, self.link.times.ttl)
             await pipe.execute()
-        await asyncio.sleep(BATCH_SECONDS)
 
     def _take_turn(self, shared: SharedRun, word: str, turn: int) -> None:
         if turn == 0:
@@ -130,24 +123,41 @@ class Follower:
         shared.give_way()
 
     async def follow(self) -> None:
-        """Read new entries of all followed streams, as soon as one has any."""
-        followed: dict[str, SharedRun] = {}
-        streams = {self._wake_key: self._wake_id}
-        for shared in self.shared.values():
-            log, asks = [key_of(shared.tag, part) for part in ("log", "asks")]
-            if shared.follows and shared.lost_at is None:
-                streams[log], followed[log] = shared.log_id, shared
-            if shared.listens:
-                streams[asks], followed[asks] = shared.asks_id, shared
+        """Read new entries of the logs that other replicas write, as soon as one has any."""
+        chosen = [
+            (shared, shared.log_id)
+            for shared in self.shared.values()
+            if shared.follows and shared.lost_at is None
+        ]
+        for shared, entries in await self._read("log", chosen):
+            self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
+
+    async def listen(self) -> None:
+        """Read what readers elsewhere ask for. Few entries come, and from as many streams, so this
+        is a command of its own: a blocking XREAD names its streams each time.
+        """
+        listening = [shared for shared in self.shared.values() if shared.listens]
+        chosen = [(shared, shared.asks_id) for shared in listening]
+        for shared, entries in await self._read("asks", chosen):
+            self._read_asks(shared, entries)
+
+    async def _read(
+        self, part: str, chosen: list[tuple[SharedRun, str]]
+    ) -> list[tuple[SharedRun, Any]]:
+        """Wait for new entries of a stream of each chosen run, after the given ids; return them."""
+        runs = {key_of(shared.tag, part): shared for shared, _ in chosen}
+        streams = {
+            self._wake_key: self._wake_ids[part],
+            **dict(zip(runs, (at for _, at in chosen))),
+        }
         wait = int(self.link.times.poll * 500)  # well below the timeout of a command
+        found = []
         for key, entries in await self.link.client.xread(streams, block=wait):
-            name = text(key)
-            if name == self._wake_key:
-                self._wake_id = text(entries[-1][0])
-            elif name.endswith(":asks"):
-                self._read_asks(followed[name], entries)
+            if (name := text(key)) == self._wake_key:
+                self._wake_ids[part] = text(entries[-1][0])
             else:
-                self._apply(followed[name], [(key, fields[b"b"]) for key, fields in entries])
+                found.append((runs[name], entries))
+        return found
 
     def _read_asks(self, shared: SharedRun, entries: Any) -> None:
         for key, fields in entries:
@@ -187,7 +197,8 @@ class Follower:
         ]
         # Positions before the call: `follow` may read more before Redis replies.
         had = [shared.run.log.position for shared in followed]
-        for shared, before, reply in zip(followed, had, await self.link.call(calls)):
+        replies = await self.link.call(scripts.LOOK, calls)
+        for shared, before, reply in zip(followed, had, replies):
             status = text(reply[0])
             if status in ("gone", "lost"):
                 shared.lose(self.link.times.lease)
@@ -199,7 +210,7 @@ class Follower:
     def _look(self, tag: str, begin: str, keep: bool) -> Call:
         times = self.link.times
         dead = json.dumps(_DEAD_END, separators=(",", ":"))[:-1]
-        return (scripts.LOOK, tag, (begin, times.ttl if keep else 0, times.grace, dead))
+        return (tag, (begin, times.ttl if keep else 0, times.grace, dead))
 
     def _take_look(self, shared: SharedRun, reply: Any, before: int) -> None:
         """Apply a reply of LOOK. `before` is the position of the log when LOOK was sent."""
@@ -236,7 +247,8 @@ class Follower:
         known = run is not None and run.log.base <= after <= run.log.position
         before = run.log.position if run is not None else 0
         begin = before if known else after
-        reply = (await self.link.call([self._look(tag, f"{begin}-0", False)]))[0]
+        look = self._look(tag, f"{begin}-0", False)
+        reply = (await self.link.call(scripts.LOOK, [look]))[0]
         status = text(reply[0])
         if status != "ok":
             if status == "gone" and run is not None and run.reader.session is None:

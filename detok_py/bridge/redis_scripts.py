@@ -1,4 +1,4 @@
-"""The atomic operations of the Redis store: Lua scripts, each on the keys of one run.
+"""The atomic operations of the Redis store: Lua scripts, each for one or several runs.
 
 A run has four keys with one hash tag: `run` (a hash: the claim, the turn of the reader, its credit,
 the state of the log), `log` (a stream to which the producer appends), `asks` (a stream to which
@@ -6,7 +6,8 @@ readers append) and `lease`, which exists while the producer lives. The id of an
 its last position and the number of its batch, so the entries before an acknowledged position can be
 dropped by their ids.
 
-Each script takes KEYS run log asks lease.
+Each script takes the keys `run log asks lease` of each run, and for each run the number of its
+arguments, and these. It returns a list with what is described here for each run.
 """
 
 from ..protocol.reader import MAX_READERS
@@ -20,6 +21,23 @@ local function keep(ttl)
   if ttl ~= '0' then for i = 1, 3 do redis.call('EXPIRE', KEYS[i], ttl) end end
 end
 """
+
+
+def _for_each(*parts: str) -> str:
+    """Return the script that does for each run what `parts` do with KEYS and ARGV of one run."""
+    return f"""
+local function one(KEYS, ARGV)
+{"".join(parts)}
+end
+local replies, at = {{}}, 1
+for i = 1, #KEYS / 4 do
+  local n = tonumber(ARGV[at])
+  replies[i] = one({{unpack(KEYS, 4 * i - 3, 4 * i)}}, {{unpack(ARGV, at + 1, at + n)}})
+  at = at + n + 1
+end
+return replies
+"""
+
 
 # The readers of a run, to order what they ask for as `Attempts` of protocol/reader.py does:
 # `readers` are the ids of sessions, the latest last ('-' for a session without an id), and
@@ -51,10 +69,10 @@ end
 # of the run. A claim expires with its lease until its owner confirms it, so an abandoned claim has
 # no effect. A Redis that has just started ('young') may have lost runs: their producers restore
 # them first.
-CLAIM = (
-    _COMMON
-    + _ATTEMPTS
-    + """
+CLAIM = _for_each(
+    _COMMON,
+    _ATTEMPTS,
+    """
 local held = redis.call('HMGET', KEYS[1], 'claim', 'digest', 'sure')
 if held[1] then return {held[1], held[2], held[3] or ''} end
 if young(ARGV[4]) then return {'young', '', ''} end
@@ -64,17 +82,18 @@ newest(ARGV[5], ARGV[6])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[3])
 return {ARGV[1], ARGV[2], ''}
-"""
+""",
 )
 
-# ARGV claim lease_ms ttl grace number [end entry sha256 ended base data model]. Appends a batch if
-# the caller owns the run; a batch that is sent twice is appended once. Number 0 only renews the
-# lease; `end` is then the number of the last appended batch. Returns {'ok', turn, ack, cancel};
-# {'lost', whether Redis is young}, if earlier batches are missing; {'fenced'}, if another replica
-# owns the run; {'ended'}, if a reader has ended it.
-APPEND = (
-    _COMMON
-    + """
+# ARGV claim lease_ms ttl grace number end [entry sha256 ended base [data model]]. Appends a batch
+# if the caller owns the run; a batch that is sent twice is appended once. The first batch carries
+# `data` and `model`. Number 0 only renews the lease; `end` is then the number of the last appended
+# batch. Returns {'ok'} for a batch, {'ok', turn, ack, cancel} for number 0; {'lost', whether Redis
+# is young}, if earlier batches are missing; {'fenced'}, if another replica owns the run; {'ended'},
+# if a reader has ended it.
+APPEND = _for_each(
+    _COMMON,
+    """
 local r = redis.call('HMGET', KEYS[1], 'claim', 'n', 'end', 'turn', 'ack', 'cancel')
 if r[1] and r[1] ~= ARGV[1] then return {'fenced'} end
 if r[3] == 'dead' then return {'ended'} end
@@ -94,15 +113,16 @@ end
 if number == 0 then redis.call('HSET', KEYS[1], 'sure', 1) end
 keep(ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
+if number > 0 then return {'ok'} end
 return {'ok', r[4], r[5], r[6] or ''}
-"""
+""",
 )
 
 # ARGV claim lease_ms ttl grace number end entry sha256 ended digest turn ack data model. Restores a
 # run of which Redis has lost all or the last part.
-RESTORE = (
-    _COMMON
-    + """
+RESTORE = _for_each(
+    _COMMON,
+    """
 local r = redis.call('HMGET', KEYS[1], 'claim', 'end', 'turn', 'ack', 'cancel', 'readers', 'attempt')
 if r[1] and r[1] ~= ARGV[1] then return 'fenced' end
 if r[2] == 'dead' then return 'ended' end
@@ -120,16 +140,16 @@ end
 keep(ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
 return 'ok'
-"""
+""",
 )
 
 # ARGV from ttl grace dead. Returns what a reader lacks: {'ok', turn, data, model, position, end,
 # digest, entries, ack, readers, attempt}; {'lost'}, if the log is gone; {'gone'}, if the run is;
 # {'young'}, if the run may still be restored. If the producer is dead, this script ends the run,
 # once, with the SHA-256 of the log.
-LOOK = (
-    _COMMON
-    + """
+LOOK = _for_each(
+    _COMMON,
+    """
 local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure',
   'ack', 'readers', 'attempt')
 if not r[1] then return {young(ARGV[3]) and 'young' or 'gone'} end
@@ -145,17 +165,17 @@ if r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3
 end
 return {'ok', r[1], r[2] or '', r[3] or '', r[4], r[7] or '', r[8],
   redis.call('XRANGE', KEYS[2], ARGV[1], '+'), r[10], r[11] or '', r[12] or 0}
-"""
+""",
 )
 
 # ARGV word turn ack ttl reader attempt. A reader takes the run over ('take' begins a new turn),
 # gives credit ('ack') or cancels the run ('cancel'). Returns its turn; 0, if there is no such run;
 # -1, if another reader has a later turn, or a newer attempt has taken the run. Restores a turn that
 # Redis has lost.
-ASK = (
-    _COMMON
-    + _ATTEMPTS
-    + """
+ASK = _for_each(
+    _COMMON,
+    _ATTEMPTS,
+    """
 local turn = redis.call('HGET', KEYS[1], 'turn')
 if not turn then return 0 end
 if ARGV[1] == 'take' then
@@ -173,13 +193,13 @@ if ARGV[1] == 'cancel' then redis.call('HSET', KEYS[1], 'cancel', 1) end
 redis.call('XADD', KEYS[3], 'MAXLEN', '~', '64', '*', 'w', ARGV[1], 't', turn, 'a', ARGV[3])
 if redis.call('HGET', KEYS[1], 'sure') then keep(ARGV[4]) else redis.call('EXPIRE', KEYS[3], ARGV[4]) end
 return tonumber(turn)
-"""
+""",
 )
 
 # ARGV claim.
-FORGET = """
+FORGET = _for_each("""
 if redis.call('HGET', KEYS[1], 'claim') == ARGV[1] then redis.call('DEL', unpack(KEYS)) end
 return 1
-"""
+""")
 
 ALL = (CLAIM, APPEND, RESTORE, LOOK, ASK, FORGET)

@@ -90,6 +90,7 @@ class RedisStore:
             writer.keep_leases,
             follower.ask,
             follower.follow,
+            follower.listen,
             follower.look,
         ):
             self._spawn(self._keep(work))
@@ -223,7 +224,7 @@ class RedisStore:
         reader = shared.run.reader.attempts.last
         arguments = (lease.claim, lease.digest, int(times.lease * 1000), times.grace, *reader)
         deadline = clock() + 2 * times.lease
-        while (reply := await self._call_twice((scripts.CLAIM, shared.tag, arguments))) is not None:
+        while (reply := await self._call_twice(scripts.CLAIM, (shared.tag, arguments))) is not None:
             claim, digest, sure = [text(part) for part in reply]
             if claim == "young":
                 return claim
@@ -237,16 +238,16 @@ class RedisStore:
         renewal = self._writer.renewal(shared.tag, lease, keep=True)
         if reply is None:
             refuse(shared.run, wire.ENGINE_DOWN, AWAY)
-        while (reply := await self._call_twice(renewal)) is None:
+        while (reply := await self._call_twice(scripts.APPEND, renewal)) is None:
             refuse(shared.run, wire.ENGINE_DOWN, AWAY)
             await asyncio.sleep(times.poll)
         return {"ok": "ours", "lost": "away"}.get(text(reply[0]), "theirs")
 
-    async def _call_twice(self, call: Call) -> Any:
+    async def _call_twice(self, script: str, call: Call) -> Any:
         """Return the reply of a script, or None if it has failed twice."""
         for _ in range(2):
             try:
-                return (await self.link.call([call]))[0]
+                return (await self.link.call(script, [call]))[0]
             except self.link.errors as error:
                 self.link.failed(error)
         return None
@@ -270,11 +271,11 @@ class RedisStore:
         self._follower.drop(run)
         if shared is not None and shared.lease is not None:
             shared.lease.orphan = True
-            self._spawn(self._forget((scripts.FORGET, shared.tag, (shared.lease.claim,))))
+            self._spawn(self._forget((shared.tag, (shared.lease.claim,))))
 
     async def _forget(self, call: Call) -> None:
         with contextlib.suppress(*self.link.errors):
-            await self.link.call([call])
+            await self.link.call(scripts.FORGET, [call])
 
     def expire(self, now: float) -> list[Run]:
         """Drop copies that nothing here needs; return the runs whose keys have expired in Redis.

@@ -14,7 +14,7 @@ from ..protocol.runs import Run
 from . import redis_scripts as scripts
 from .lease import Batch, Lease, SharedRun
 from .redis_follower import Follower
-from .redis_link import BATCH_SECONDS, Call, Link, text
+from .redis_link import Call, Link, text
 from .store import clock
 
 
@@ -51,9 +51,7 @@ class Writer:
         """Wait for new data, and append it."""
         await self._wake_write.wait()
         self._wake_write.clear()
-        begun = clock()
         await self._append()
-        await asyncio.sleep(max(0.0, begun + BATCH_SECONDS - clock()))
 
     async def write_rest(self) -> None:
         """Append all that is left."""
@@ -74,9 +72,9 @@ class Writer:
                 lease.go_on_without(shared.run)
                 continue
             waiting.append(shared)
-            calls.append((scripts.APPEND, shared.tag, self._batch(shared.run, lease, batch)))
+            calls.append((shared.tag, self._batch(shared.run, lease, batch)))
         try:
-            replies = await self.link.call(calls) if calls else []
+            replies = await self.link.call(scripts.APPEND, calls)
         except self.link.errors:
             self._written.update(dict.fromkeys(waiting))
             self._wake_write.set()
@@ -85,8 +83,9 @@ class Writer:
             self._take_reply(shared, reply)
 
     def _batch(self, run: Run, lease: Lease, batch: Batch) -> tuple[Any, ...]:
-        carries = (run.log.base, run.log.started, run.reader.model or "")
-        return (*self._claim(lease, keep=batch.number == 1), *batch, *carries)
+        first = batch.number == 1
+        carries = (run.log.started, run.reader.model or "") if first else ()
+        return (*self._claim(lease, keep=first), *batch, run.log.base, *carries)
 
     def _claim(self, lease: Lease, *, keep: bool) -> tuple[Any, ...]:
         times = self.link.times
@@ -120,7 +119,7 @@ class Writer:
 
     def renewal(self, tag: str, lease: Lease, *, keep: bool) -> Call:
         """Return the call that renews a lease and confirms its claim; `keep` renews the keys."""
-        return (scripts.APPEND, tag, (*self._claim(lease, keep=keep), 0, lease.number))
+        return (tag, (*self._claim(lease, keep=keep), 0, lease.number))
 
     async def keep_leases(self) -> None:
         """Renew the leases held here twice a second, and restore what Redis has lost."""
@@ -148,7 +147,7 @@ class Writer:
             self.renewal(shared.tag, lease, keep=shared.run.reader.session is not None)
             for shared, lease in held
         ]
-        for (shared, lease), reply in zip(held, await self.link.call(calls) if calls else []):
+        for (shared, lease), reply in zip(held, await self.link.call(scripts.APPEND, calls)):
             status = text(reply[0])
             if status == "ok":
                 self._follower.hear(shared, int(reply[1]), int(reply[2]), bool(reply[3]))
@@ -182,7 +181,7 @@ class Writer:
             run.log.started,
             run.reader.model or "",
         )
-        reply = (await self.link.call([(scripts.RESTORE, shared.tag, arguments)]))[0]
+        reply = (await self.link.call(scripts.RESTORE, [(shared.tag, arguments)]))[0]
         if text(reply) != "ok":
             lease.orphan = True
         elif lease.number == whole.number:

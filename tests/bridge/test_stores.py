@@ -15,6 +15,8 @@ import pytest
 from redis_rig import redis_server
 from waiting import eventually
 
+from detok_py.bridge import redis_scripts as scripts
+from detok_py.bridge.redis_link import PARTS, key_of
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore, resumes
 from detok_py.protocol import wire
@@ -477,8 +479,8 @@ async def test_a_reader_that_knows_more_than_its_producer_was_told_is_waited_for
         answers = asyncio.Event()
         call = here.store.link.call
 
-        async def late(calls):
-            replies = await call(calls)
+        async def late(script, calls):
+            replies = await call(script, calls)
             await answers.wait()
             return replies
 
@@ -504,10 +506,11 @@ async def test_a_look_that_is_older_than_what_was_read_loses_nothing(redis, monk
         looked, answers = asyncio.Event(), asyncio.Event()
         call = there.store.link.call
 
-        async def late(calls):
-            replies = await call(calls)
-            looked.set()
-            await answers.wait()
+        async def late(script, calls):
+            replies = await call(script, calls)
+            if script == scripts.LOOK:
+                looked.set()
+                await answers.wait()
             return replies
 
         monkeypatch.setattr(there.store.link, "call", late)
@@ -572,7 +575,7 @@ async def test_a_reader_that_asks_while_redis_lacks_the_run_is_heard_later(redis
         here.session.lost(1006, time.monotonic())
         assert await there.store.find(RUN, 0, ANYONE) is None
         tag = here.store.tag_of(RUN)
-        keys = [f"detok:{{{tag}}}:{part}" for part in ("run", "log", "asks", "lease")]
+        keys = [key_of(tag, part) for part in PARTS]
         await here.store.link.client.delete(*keys)
         there.session.receive(wire.message("resume", id=RUN, after=0), time.monotonic())
         await eventually(lambda: there.store.shared[RUN].turn == 2)
@@ -593,11 +596,11 @@ async def test_credit_that_redis_has_lost_is_given_again(redis, monkeypatch):
         call = there.store.link.call
         lost = []
 
-        async def losing(calls):
-            if not lost and any(words[0] == "ack" for _, _, words in calls):
+        async def losing(script, calls):
+            if not lost and any(words[0] == "ack" for _, words in calls):
                 lost.append(calls)
                 return [2 for _ in calls]
-            return await call(calls)
+            return await call(script, calls)
 
         monkeypatch.setattr(there.store.link, "call", losing)
         await there.receive(type="ack", n=4)
