@@ -73,6 +73,7 @@ MARKUP_CAUSE = (
     "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
     "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup (--ignore)."
 )
+SPLIT_CAUSE = "{} has parts in elements that are drawn apart, such as inline-block: put whole characters into an element (Intl.Segmenter; of Arabic whole words), or leave the elements inline."
 MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
 TAKEN_BACK_CAUSE = "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
 

@@ -114,6 +114,7 @@ PIECES = {
     "upstream-broken": "broken when the engine sent it",
     "taken-back": "shown and taken back",
     "format-markup": "markup of a chat format",
+    "split-character": "drawn in parts",
     "markdown-flash": "shown as Markdown syntax",
     "held-too-long": "held",
     "no-answer": "no answer was tested",

@@ -57,6 +57,9 @@ RULES = {
         "serious", "text was shown that was not sent, and was taken back", needs="sent"
     ),
     "format-markup": Rule("serious", "markup of a chat format is shown to the reader"),
+    "split-character": Rule(
+        "serious", "what a reader sees as one character is drawn in parts, in boxes of their own"
+    ),
     "markdown-flash": Rule(
         "moderate", "Markdown syntax was shown before it was rendered", needs="markdown"
     ),

@@ -31,7 +31,14 @@ if TYPE_CHECKING:
     from .traffic import Traffic
 
 # Rules about what a terminal does not have: they neither fail nor pass.
-OF_PAGES = {"lone-surrogate", "ufffd-canvas", "ufffd-value", "ufffd-attribute", "ufffd-css"}
+OF_PAGES = {
+    "lone-surrogate",
+    "ufffd-canvas",
+    "ufffd-value",
+    "ufffd-attribute",
+    "ufffd-css",
+    "split-character",
+}
 PAGE_OPTIONS = ("script", "within", "exclude")
 # Makes the pseudo-terminal its controlling terminal, as a login does, and becomes the program.
 START = (

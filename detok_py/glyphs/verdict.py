@@ -23,6 +23,7 @@ from .causes import (
     HELD_CAUSE,
     MARKDOWN_CAUSE,
     MARKUP_CAUSE,
+    SPLIT_CAUSE,
     TAKEN_BACK_CAUSE,
     TEXT_CAUSES,
     TWICE_CAUSE,
@@ -116,7 +117,8 @@ class Seen(NamedTuple):
     """What the page showed: findings of the watcher, its text, characters without a glyph (`tofu`),
     the last characters of each changed text with the time (`tails`), markers of chat formats
     (`markup`), the addresses of frames in which the watcher did not run in time (`unwatched`),
-    and the text that no reader can see, by the reason why (`hidden`).
+    the text that no reader can see, by the reason why (`hidden`), and characters that are drawn in
+    parts (`split`).
     """
 
     findings: Sequence[dict[str, Any]]
@@ -127,6 +129,7 @@ class Seen(NamedTuple):
     markup: Sequence[dict[str, Any]] = ()
     unwatched: Sequence[str] = ()
     hidden: Mapping[str, str] = {}
+    split: Sequence[dict[str, Any]] = ()
 
 
 Entries = Iterator[dict[str, Any]]
@@ -138,7 +141,7 @@ def verdict(seen: Seen, options: Options) -> dict[str, Any]:
     """
     ignored = set(options.ignore)
     first = (_no_answer, _upstream, _glyphs, _not_kept, _not_watched, _joined, _text, _strays)
-    parts = (*first, _taken_back, _markup, _markdown, _late, _tofu)
+    parts = (*first, _taken_back, _markup, _split, _markdown, _late, _tofu)
     entries = [e for part in parts for e in part(seen, options) if e["id"] not in ignored]
     literal = [e for e in entries if e["id"] == "ufffd-literal"]
     ids = {e["id"] for e in entries}
@@ -327,6 +330,18 @@ def _markup(seen: Seen, options: Options) -> Entries:
                 text=one["text"],
                 cause_hint=MARKUP_CAUSE.format(one["marker"]),
             )
+
+
+def _split(seen: Seen, options: Options) -> Entries:
+    """Characters that are drawn in parts."""
+    for one in seen.split:
+        yield entry(
+            "split-character",
+            target=[one["target"]],
+            url=one["url"],
+            text=one["text"],
+            cause_hint=SPLIT_CAUSE.format(one["whole"]),
+        )
 
 
 def _markdown(seen: Seen, options: Options) -> Entries:

@@ -346,11 +346,22 @@ class GlyphWatch:
         if options.screenshots:
             inside = [finding for finding in findings if not finding["outside"]]
             yield from add_pictures(self.context.browser, inside)
-        places = [markers(), options.within, options.exclude]
-        markup = yield from self._ask_frames("markup.js", places)
+        places = [options.within, options.exclude]
+        markup = yield from self._ask_frames("markup.js", [markers(), *places])
+        split = yield from self._ask_frames("split.js", places)
         url = next((page.url for page in self._pages()), "")
         return verdict(
-            Seen(findings, url, shown, missing, self._tails, markup, self._unwatched, self._hidden),
+            Seen(
+                findings,
+                url,
+                shown,
+                missing,
+                self._tails,
+                markup,
+                self._unwatched,
+                self._hidden,
+                split,
+            ),
             options,
         )
 

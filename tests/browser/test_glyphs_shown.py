@@ -301,3 +301,54 @@ def test_text_that_no_reader_can_see_is_not_shown(browser):
     page.evaluate("() => { document.documentElement.dir = 'rtl' }")
     assert "not-left" in watch.text() and "not-clear" not in watch.text()
     context.close()
+
+
+# Each word in elements of its own: of UTF-16 units, code points, or whole characters.
+SPLIT = """<!doctype html><meta charset=utf-8><link rel=icon href=data:,>
+<style>.boxes span { display: inline-block } .flex { display: flex } .gap { gap: 4px }
+.opaque span { opacity: 0.5; color: red }</style><main></main><script>
+const whole = (text) => [...new Intl.Segmenter("en").segment(text)].map((one) => one.segment);
+const marks = (text) => text.match(/[^]\\p{M}*/gu);
+window.show = (id, name, text, how) => {
+  const p = document.querySelector("main").appendChild(document.createElement("p"));
+  [p.id, p.className] = [id, name];
+  const parts = { points: (text) => [...text], whole, marks, words: (text) => text.split(/(?= )/),
+    thirds: (text) => text.match(/[^]{1,4}/gu) };
+  for (const part of parts[how](text))
+    p.appendChild(document.createElement("span")).textContent = part;
+};
+</script>"""
+FAMILY = "👨\u200d👩\u200d👧 ok"
+DRAWN = [
+    ("an emoji in boxes", "boxes", FAMILY, "points", "👨\u200d👩\u200d👧"),
+    ("an emoji in whole boxes", "boxes", FAMILY, "whole", ""),
+    ("an emoji in inline elements", "opaque", FAMILY, "points", ""),
+    ("a flag in a flex box", "flex", "🇩🇪", "points", "🇩🇪"),
+    ("pieces with a gap", "flex gap", FAMILY, "points", ""),
+    ("a mark", "boxes", "cafe\u0301", "points", "e\u0301"),
+    ("a vowel of Hindi", "boxes", "कि", "points", "कि"),
+    ("an emoji of three chunks in boxes", "boxes", "ok " + FAMILY, "thirds", "👨\u200d👩\u200d👧"),
+    ("Arabic letters", "boxes", "سلام", "points", "سلام"),
+    ("Arabic letters with marks", "boxes", "سَلام", "marks", "سَلام"),
+    ("letters that do not join", "boxes", "دار", "points", ""),
+    ("Arabic letters in inline elements", "opaque", "سلام", "points", ""),
+    ("Arabic words", "boxes", "سلام عليكم", "words", ""),
+    ("Latin letters", "boxes", "Straße", "points", ""),
+]
+
+
+def test_a_character_that_is_drawn_in_parts_is_a_fault(page):
+    watch = GlyphWatch(page.context)
+    page.route("**/split", lambda route: route.fulfill(body=SPLIT, content_type="text/html"))
+    page.goto("http://127.0.0.1/split")
+    for n, (_, style, text, how, _) in enumerate(DRAWN):
+        page.evaluate("(given) => show(...given)", [f"p{n}", style, text, how])
+    for n, (name, _, text, _, split) in enumerate(DRAWN):
+        result = watch.result(within=f"#p{n}", truth=text, tofu=False)
+        found = [one for one in result["violations"] if one["id"] == "split-character"]
+        passed = "split-character" in {one["id"] for one in result["passes"]}
+        assert len(result["violations"]) == len(found), name
+        assert (bool(found), passed) == (bool(split), not split), name
+        said = [one["cause_hint"].partition(" has parts")[0] for one in found]
+        assert said == ([split] if split else []), name
+    assert watch.result(exclude="p", tofu=False)["violations"] == []

@@ -42,7 +42,7 @@ def finding(**fields):
 
 
 def verdict(*findings, **options):
-    names = ("text", "tofu", "hidden", "tails")
+    names = ("text", "tofu", "hidden", "tails", "split")
     shown = {name: options.pop(name) for name in names if name in options}
     seen = rules.Seen(findings, "http://127.0.0.1/", **shown)
     return rules.verdict(seen, rules.Options(**options))
