@@ -6,6 +6,7 @@
   const watcher = window.__detokGlyphs;
   if (!watcher || !document.body || !Intl.Segmenter) return [];
   const clusters = new Intl.Segmenter(undefined, { granularity: "grapheme" }); // UAX 29
+  const RENDERED = "math, mjx-container, .katex, svg"; // they place each part themselves
   // Joining_Type=Dual_Joining, as far as languages of today use it, and what it joins.
   const JOINS = /[ئبتثجحخسشصضطظعغفقكلمنهيىپچڤکگںہھی]\p{M}*$/u,
     LETTER = /^[\u0620-\u064a\u066e-\u06d3\p{M}]/u,
@@ -48,7 +49,7 @@
   };
   let last, lastBox;
   for (const { node, element, box } of watcher.texts(...places)) {
-    if (!node.data) continue;
+    if (!node.data || element.closest(RENDERED)) continue;
     const before = watcher.part(line, line.length - 40, line.length);
     if (last && lastBox !== box && isOne(before, watcher.part(node.data, 0, 40))) {
       if (areBeside(last, node)) cuts.push([line.length, element]);

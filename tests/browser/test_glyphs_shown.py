@@ -333,6 +333,7 @@ DRAWN = [
     ("letters that do not join", "boxes", "دار", "points", ""),
     ("Arabic letters in inline elements", "opaque", "سلام", "points", ""),
     ("Arabic words", "boxes", "سلام عليكم", "words", ""),
+    ("an accent of a formula", "katex boxes", "x\u20d7", "points", ""),
     ("Latin letters", "boxes", "Straße", "points", ""),
 ]
 
