@@ -7,19 +7,29 @@
   const CODE =
     "code, pre, kbd, samp, textarea, script, style, noscript, template, [contenteditable]";
   const longest = Math.max(...markers.map((one) => one.length));
+  const blocks = new Map();
+  const blockOf = (e) => {
+    if (!e || !/^(inline|contents)$/.test(getComputedStyle(e).display)) return e;
+    if (!blocks.has(e)) blocks.set(e, blockOf(watcher.hostOf(e)));
+    return blocks.get(e);
+  };
   const out = [];
-  let block, before;
-  for (const { node, element, box } of watcher.texts(include, exclude)) {
-    if (element.closest(CODE)) continue;
-    if (block !== (block = box)) before = "";
-    const text = before + node.data;
-    const marker = markers.find((one) => text.includes(one));
-    before = marker ? "" : watcher.part(text, text.length - longest, text.length);
-    if (!marker) continue;
-    const at = text.indexOf(marker);
-    const seen = watcher.part(text, at - 40, at + marker.length + 40);
-    out.push({ text: seen, marker, target: watcher.selector(element) });
-    if (out.length === 20) break;
+  for (const root of watcher.roots) {
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    let block, before;
+    for (let n; (n = walk.nextNode()) && out.length < 20;) {
+      const e = watcher.hostOf(n);
+      if (!e || e.closest(CODE) || !watcher.readable(e)) continue;
+      if ((include && !e.closest(include)) || (exclude && e.closest(exclude))) continue;
+      if (block !== (block = blockOf(e))) before = "";
+      const text = before + n.data;
+      const marker = markers.find((one) => text.includes(one));
+      before = marker ? "" : watcher.part(text, text.length - longest, text.length);
+      if (!marker) continue;
+      const at = text.indexOf(marker);
+      const seen = watcher.part(text, at - 40, at + marker.length + 40);
+      out.push({ text: seen, marker, target: watcher.selector(e) });
+    }
   }
   return out;
 };

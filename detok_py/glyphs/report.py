@@ -179,7 +179,7 @@ def as_junit(result: dict[str, Any]) -> str:
 
     >>> from .verdict import Options, Seen, verdict
     >>> as_junit(verdict(Seen([], "http://127.0.0.1/"), Options())).count("<testcase")
-    11
+    12
     """
     cases = []
     names = dict.fromkeys(

@@ -2,7 +2,7 @@
 // 20. A browser shapes the text of inline elements as one; a box of its own (inline-block, flex)
 // ends that. So a joined emoji falls apart, a mark stands beside its letter, and letters of Arabic
 // are not joined. Parts with a gap between them, as in a list of tokens, are meant to be so.
-(places) => {
+([include, exclude]) => {
   const watcher = window.__detokGlyphs;
   if (!watcher || !document.body || !Intl.Segmenter) return [];
   const clusters = new Intl.Segmenter(undefined, { granularity: "grapheme" }); // UAX 29
@@ -15,6 +15,13 @@
   const isOne = (before, after) =>
     clusters.segment(before + after).containing(before.length).index < before.length ||
     (JOINS.test(before) && LETTER.test(after));
+  const boxes = new Map();
+  /** The box whose text is drawn as one. */
+  const boxOf = (e) => {
+    if (!e || !/^(inline|contents)$/.test(getComputedStyle(e).display)) return e;
+    if (!boxes.has(e)) boxes.set(e, boxOf(watcher.hostOf(e)));
+    return boxes.get(e);
+  };
   const drawn = (node, from, to) => {
     const range = document.createRange();
     range.setStart(node, from);
@@ -47,17 +54,23 @@
     }
     [line, cuts] = ["", []];
   };
-  let last, lastBox;
-  for (const { node, element, box } of watcher.texts(...places)) {
-    if (!node.data || element.closest(RENDERED)) continue;
-    const before = watcher.part(line, line.length - 40, line.length);
-    if (last && lastBox !== box && isOne(before, watcher.part(node.data, 0, 40))) {
-      if (areBeside(last, node)) cuts.push([line.length, element]);
-      else end();
+  for (const root of watcher.roots) {
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    let last, lastBox;
+    for (let node; (node = walk.nextNode());) {
+      const element = watcher.hostOf(node);
+      if (!node.data || !watcher.readable(element) || element.closest(RENDERED)) continue;
+      if ((include && !element.closest(include)) || (exclude && element.closest(exclude))) continue;
+      const box = boxOf(element),
+        before = watcher.part(line, line.length - 40, line.length);
+      if (last && lastBox !== box && isOne(before, watcher.part(node.data, 0, 40))) {
+        if (areBeside(last, node)) cuts.push([line.length, element]);
+        else end();
+      }
+      line += node.data;
+      [last, lastBox] = [node, box];
     }
-    line += node.data;
-    [last, lastBox] = [node, box];
+    end();
   }
-  end();
   return out.slice(0, 20);
 };

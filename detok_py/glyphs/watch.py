@@ -350,20 +350,9 @@ class GlyphWatch:
         markup = yield from self._ask_frames("markup.js", [markers(), *places])
         split = yield from self._ask_frames("split.js", places)
         url = next((page.url for page in self._pages()), "")
-        return verdict(
-            Seen(
-                findings,
-                url,
-                shown,
-                missing,
-                self._tails,
-                markup,
-                self._unwatched,
-                self._hidden,
-                split,
-            ),
-            options,
-        )
+        tails, hidden, late = self._tails, self._hidden, self._unwatched
+        seen = Seen(findings, url, shown, missing, tails, markup, late, hidden, split)
+        return verdict(seen, options)
 
     def _ask_frames(self, name: str, *given: Any) -> Steps:
         """Return what a script of this folder finds in each frame."""

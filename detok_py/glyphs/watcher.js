@@ -107,26 +107,6 @@
     const closed = e.closest("details:not([open])");
     return !!closed && readable(hostOf(closed));
   };
-  /** The text nodes that a reader can see, inside of `include` and outside of `exclude` (CSS
-   * selectors): each with its element and its box, whose text is drawn as one. */
-  function* texts(include, exclude) {
-    const boxes = new Map();
-    const boxOf = (e) => {
-      if (!e || !/^(inline|contents)$/.test(style(e).display)) return e;
-      if (!boxes.has(e)) boxes.set(e, boxOf(hostOf(e)));
-      return boxes.get(e);
-    };
-    for (const root of roots) {
-      const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-      for (let node; (node = walk.nextNode());) {
-        const element = hostOf(node);
-        if (!element || !readable(element)) continue;
-        if ((include && !element.closest(include)) || (exclude && element.closest(exclude)))
-          continue;
-        yield { node, element, box: boxOf(element) };
-      }
-    }
-  }
   const note = (node) => {
     const first = unseen.size && unseen.values().next().value[0];
     if (unseen.size > 200 || (first && clock() - first > 200)) look(); // a page without frames
@@ -624,7 +604,6 @@
     roots,
     rootOf,
     hostOf,
-    texts,
     observe,
     plain,
     sweep,
