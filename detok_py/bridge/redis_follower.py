@@ -35,7 +35,8 @@ class Follower:
         self.stop: Callable[[Run], None] = lambda run: None
         self._asked: dict[SharedRun, None] = {}  # runs whose readers want a turn, or give credit
         self._wake_ask = asyncio.Event()
-        self._wake_key = f"detok:wake:{secrets.token_hex(8)}"  # a stream of this replica that only wakes its XREADs
+        # A stream of this replica that only wakes its XREADs, and the last ids they read of it.
+        self._wake_key = f"detok:wake:{secrets.token_hex(8)}"
         self._wake_ids = {"log": "0-0", "asks": "0-0"}
         self._regroup = False  # whether XREAD must begin again, with other streams
 
@@ -133,8 +134,8 @@ class Follower:
             self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
 
     async def listen(self) -> None:
-        """Read what readers elsewhere ask for. Few entries come, and from as many streams, so this
-        is a command of its own: a blocking XREAD names its streams each time.
+        """Read what readers elsewhere ask for. This is a command of its own, because few entries
+        come, and a blocking XREAD has to name all its streams again after each.
         """
         listening = [shared for shared in self.shared.values() if shared.listens]
         chosen = [(shared, shared.asks_id) for shared in listening]
