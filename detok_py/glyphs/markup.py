@@ -1,6 +1,6 @@
 """Markup that no reader should see: markers of chat formats, and Markdown that was shown raw.
 
-Out: the markers, for markup.js, and the Markdown syntax that a page showed and then rendered.
+Out: the markers, for faults.js, and the Markdown syntax that a page showed and then rendered.
 """
 
 import re

@@ -323,25 +323,13 @@ def _markup(seen: Seen, options: Options) -> Entries:
     own = [options.truth or "", *options.literal, literal if isinstance(literal, str) else ""]
     for one in seen.markup:
         if not any(one["marker"] in text for text in own):
-            yield entry(
-                "format-markup",
-                target=[one["target"]],
-                url=one["url"],
-                text=one["text"],
-                cause_hint=MARKUP_CAUSE.format(one["marker"]),
-            )
+            yield _in_frame("format-markup", one, MARKUP_CAUSE.format(one["marker"]))
 
 
 def _split(seen: Seen, options: Options) -> Entries:
     """Characters that are drawn in parts."""
     for one in seen.split:
-        yield entry(
-            "split-character",
-            target=[one["target"]],
-            url=one["url"],
-            text=one["text"],
-            cause_hint=SPLIT_CAUSE.format(one["whole"]),
-        )
+        yield _in_frame("split-character", one, SPLIT_CAUSE.format(one["whole"]))
 
 
 def _markdown(seen: Seen, options: Options) -> Entries:
@@ -376,10 +364,13 @@ def _late(seen: Seen, options: Options) -> Entries:
 def _tofu(seen: Seen, options: Options) -> Entries:
     """Characters that no font here has."""
     for one in seen.tofu:
-        hint = f"Install or name a font that has {one['text']}."
-        yield entry(
-            "tofu", target=[one["target"]], url=one["url"], text=one["text"], cause_hint=hint
-        )
+        yield _in_frame("tofu", one, f"Install or name a font that has {one['text']}.")
+
+
+def _in_frame(name: str, one: dict[str, Any], hint: str) -> dict[str, Any]:
+    """Return the entry of what a script has found in a frame."""
+    place = {"target": [one["target"]], "url": one["url"], "text": one["text"]}
+    return entry(name, **place, cause_hint=hint)
 
 
 def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str) -> bool:

@@ -346,9 +346,10 @@ class GlyphWatch:
         if options.screenshots:
             inside = [finding for finding in findings if not finding["outside"]]
             yield from add_pictures(self.context.browser, inside)
-        places = [options.within, options.exclude]
-        markup = yield from self._ask_frames("markup.js", [markers(), *places])
-        split = yield from self._ask_frames("split.js", places)
+        places = [markers(), options.within, options.exclude]
+        found = yield from self._ask_frames("faults.js", places)
+        markup = [one for one in found if "marker" in one]
+        split = [one for one in found if "whole" in one]
         url = next((page.url for page in self._pages()), "")
         tails, hidden, late = self._tails, self._hidden, self._unwatched
         seen = Seen(findings, url, shown, missing, tails, markup, late, hidden, split)

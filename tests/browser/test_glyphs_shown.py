@@ -303,7 +303,7 @@ def test_text_that_no_reader_can_see_is_not_shown(browser):
     context.close()
 
 
-# Each word in elements of its own: of UTF-16 units, code points, or whole characters.
+# Shows a text in elements: one for each code point, whole character, word or four code points.
 SPLIT = """<!doctype html><meta charset=utf-8><link rel=icon href=data:,>
 <style>.boxes span { display: inline-block } .flex { display: flex } .gap { gap: 4px }
 .opaque span { opacity: 0.5; color: red }</style><main></main><script>
