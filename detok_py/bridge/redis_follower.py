@@ -125,11 +125,11 @@ class Follower:
 
     async def follow(self) -> None:
         """Read new entries of the logs that other replicas write, as soon as one has any."""
-        chosen = [
-            (shared, shared.log_id)
+        chosen = {
+            shared: shared.log_id
             for shared in self.shared.values()
             if shared.follows and shared.lost_at is None
-        ]
+        }
         for shared, entries in await self._read("log", chosen):
             self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
 
@@ -137,20 +137,15 @@ class Follower:
         """Read what readers elsewhere ask for. This is a command of its own, because few entries
         come, and a blocking XREAD has to name all its streams again after each.
         """
-        listening = [shared for shared in self.shared.values() if shared.listens]
-        chosen = [(shared, shared.asks_id) for shared in listening]
+        chosen = {shared: shared.asks_id for shared in self.shared.values() if shared.listens}
         for shared, entries in await self._read("asks", chosen):
             self._read_asks(shared, entries)
 
-    async def _read(
-        self, part: str, chosen: list[tuple[SharedRun, str]]
-    ) -> list[tuple[SharedRun, Any]]:
+    async def _read(self, part: str, chosen: dict[SharedRun, str]) -> list[tuple[SharedRun, Any]]:
         """Wait for new entries of a stream of each chosen run, after the given ids; return them."""
-        runs = {key_of(shared.tag, part): shared for shared, _ in chosen}
-        streams = {
-            self._wake_key: self._wake_ids[part],
-            **dict(zip(runs, (at for _, at in chosen))),
-        }
+        runs = {key_of(shared.tag, part): shared for shared in chosen}
+        streams = {key: chosen[shared] for key, shared in runs.items()}
+        streams[self._wake_key] = self._wake_ids[part]
         wait = int(self.link.times.poll * 500)  # well below the timeout of a command
         found = []
         for key, entries in await self.link.client.xread(streams, block=wait):
