@@ -155,9 +155,9 @@ export class DetokStream {
     /** @param {string | Delta[]} given */
     const show = (given) => {
       if (over) return;
-      const parts = typeof given === "string" ? [given].filter(Boolean) : given;
-      if (parts.length) wanted = false; // `enqueue` may call `pull`
-      for (const part of parts) out.enqueue(part);
+      if (given.length) wanted = false; // `enqueue` may call `pull`
+      if (typeof given !== "string") given.forEach((delta) => out.enqueue(delta));
+      else if (given) out.enqueue(given);
       if (decoder.finishReason) end(decoder.finishReason);
     };
     /** @type {Promise<void> | undefined} */
@@ -181,6 +181,15 @@ export class DetokStream {
         throw error;
       }
       if (decoder.waiting) coming ??= follow();
+    };
+    /**
+     * Wait until the reader wants text. Chunks that come while Python is asked go to it together,
+     * up to a bound.
+     */
+    const room = async () => {
+      while (!wanted && !over)
+        await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
+      if (decoder.waiting > MOST_WAITING) await coming;
     };
     /**
      * Wait until all that was written is decoded; what becomes certain of it can be read then.
@@ -211,12 +220,10 @@ export class DetokStream {
           queueMicrotask(() => onWriterAbort(controller.signal.reason)),
         );
       },
-      async write(/** @type {any} */ chunk) {
-        while (!wanted && !over)
-          await new Promise((/** @type {(value: void) => void} */ resolve) => (wished = resolve));
-        // Chunks that come while Python is asked go to it together, up to a bound.
-        if (decoder.waiting > MOST_WAITING) await coming;
-        step(() => decoder.push(chunk));
+      write(/** @type {any} */ chunk) {
+        const take = () => step(() => decoder.push(chunk));
+        // A promise takes longer than the text of a chunk.
+        return wanted && decoder.waiting <= MOST_WAITING ? take() : room().then(take);
       },
       async close() {
         step(() => decoder.flush());
