@@ -126,9 +126,11 @@ def told(verdict, group):
 
 @pytest.mark.full
 @pytest.mark.one_browser
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2, 3))])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 8))]
+)
 def test_the_whole_catalogue_has_the_verdicts_of_python(play, page, tmp_path, browser_name, part):
-    same_as_in_python(play, page, tmp_path, fixtures.pages()[part::4], browser_name)
+    same_as_in_python(play, page, tmp_path, fixtures.pages()[part::8], browser_name)
 
 
 @pytest.mark.full
