@@ -161,6 +161,13 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
+class _Answer(Answer):
+    """An answer whose client is not told what is held."""
+
+    def _held(self) -> tuple[bytes, str]:
+        return b"", ""
+
+
 class Reply(Response):
     """One answer to a connected client."""
 
@@ -175,7 +182,7 @@ class Reply(Response):
         model = asked.model or plain(attached.engine.info().model) or attached.name
         named = Named(name_of(self._run, prefix), int(time.time()), model)
         self._writer = _Writer(named, self._run, asked)
-        self._answer = Answer(encode(self._request()))
+        self._answer = _Answer(encode(self._request()))
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._over = asyncio.Event()
         self._notice = ""
