@@ -208,7 +208,8 @@ class ChatStream(Generic[Chunk]):
     @property
     def complete(self) -> bool:
         """Whether the whole JSON value of `format="json"` has come."""
-        return bool(getattr(self._catch_up().channels, "complete", False))
+        # Only JSON is asked for it: the parts lag behind while steps come out of the table.
+        return hasattr(self._parts.channels, "complete") and self._catch_up().channels.complete
 
     @property
     def open_call(self) -> str | None:

@@ -148,7 +148,7 @@ class Answer:
         self._over = False
         self._format: str | None = None  # the one that the bridge names, or that of the vocabulary
         self._open: int | None = None  # the number of the call that is not complete
-        self._complete = False  # the one JSON value has come, or the format is not json
+        self._complete = False  # the one JSON value of the format json has come
         if asked.get("vocabulary"):
             self.use(named_vocabulary(asked["vocabulary"]))
 
@@ -233,7 +233,6 @@ class Answer:
             known=self._format,
             start=start,
         )
-        self._complete = self._complete or not hasattr(self._chat._parts.channels, "complete")
 
     def row(self, token_id: "int | None", data: "bytes | None") -> list[Any]:
         """Decode one token and return its row; `data` are its bytes, if the engine gave them.
@@ -285,11 +284,11 @@ class Answer:
     def _crossed(self, deltas: list[Any]) -> list[list[Any]]:
         """Return deltas as they cross to JavaScript."""
         chat, before = self._chat, self._open
-        assert chat is not None
-        whole = not self._complete and chat.complete
+        whole = chat is not None and chat.complete and not self._complete
         self._complete = self._complete or whole
-        if before is None and not any(delta.call is not None for delta in deltas):
+        if before is None and (chat is None or not any(d.call is not None for d in deltas)):
             return crossed(deltas, whole=whole)
+        assert chat is not None
         calls = chat.calls
         self._open = open_call(calls)
         return crossed(deltas, calls, before, whole)

@@ -378,8 +378,7 @@ class ClientSession:
         op, entries = wire.read_data(frame)
         if self.state not in ACTIVE:
             return []
-        if self.state != STREAMING:
-            self.state = events.next_state(TRANSITIONS, self.state, "data", RemoteProtocolError)
+        self.state = events.next_state(TRANSITIONS, self.state, "data", RemoteProtocolError)
         if op not in wire.OPS[self.data]:
             raise RemoteProtocolError(f"A stream of {self.data!r} does not carry op {op}.")
         at = self.position

@@ -334,16 +334,13 @@ def test_documents_read_as_before_without_javascript(browser: Any, drawn: Any) -
     context.close()
 
 
-REFERENCES = ("python", "web", "classes", "functions", "types")
-
-
 @pytest.mark.full
 @pytest.mark.one_browser
 def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page: Any, drawn: Any
 ) -> None:
     """Also without a network: the pages ask nobody else for anything."""
-    folder, site = drawn
+    _, site = drawn
     wrong = complaints(page, site)
     page.goto(site)
     page.get_by_role("link", name="Documents").click()
@@ -361,14 +358,25 @@ def test_the_documents_link_to_the_demo_and_both_references_in_any_folder(
     page.get_by_role("navigation", name="detok").get_by_role("link", name="Demo").click()
     expect(page.locator("html")).to_have_attribute("data-state", "ready")
     assert wrong == []
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+@pytest.mark.parametrize("most", [1, pytest.param(None, marks=pytest.mark.soak)])
+def test_axe_finds_nothing_in_the_documents_on_a_narrow_screen(
+    page: Any, drawn: Any, most: int | None
+) -> None:
+    """In all documents, and of each kind of page in the references the longest: the others are
+    drawn alike. `make soak` looks at them all.
+    """
+    folder, site = drawn
     page.set_viewport_size({"width": 390, "height": 844})
     docs = folder / "docs"
-    # Of each kind of page in the references, the longest; the others are drawn alike.
-    kinds = [docs.glob(f"{kind}/**/*.html") for kind in REFERENCES]
-    pages = [
-        *docs.glob("*.html"),
-        *(max(kind, key=lambda file: file.stat().st_size) for kind in kinds),
-    ]
+    pages = [*docs.glob("*.html")]
+    for kind in ("python", "web", "classes", "functions", "types"):
+        files = sorted(docs.glob(f"{kind}/**/*.html"), key=lambda file: -file.stat().st_size)
+        assert files, kind
+        pages += files[:most]
     found = {}
     for file in sorted(pages):
         page.goto(f"{site}docs/{file.relative_to(docs).as_posix()}")
