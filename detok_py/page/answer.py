@@ -284,11 +284,11 @@ class Answer:
     def _crossed(self, deltas: list[Any]) -> list[list[Any]]:
         """Return deltas as they cross to JavaScript."""
         chat, before = self._chat, self._open
-        whole = chat is not None and chat.complete and not self._complete
-        self._complete = self._complete or whole
-        if before is None and (chat is None or not any(d.call is not None for d in deltas)):
-            return crossed(deltas, whole=whole)
         assert chat is not None
+        whole = not self._complete and chat.complete
+        self._complete = self._complete or whole
+        if before is None and not [True for delta in deltas if delta.call is not None]:
+            return crossed(deltas, whole=whole)
         calls = chat.calls
         self._open = open_call(calls)
         return crossed(deltas, calls, before, whole)
@@ -366,7 +366,9 @@ class Answer:
 
     def _add(self, event: Any, out: list[Any]) -> None:
         """Add what an event of the session means for the page."""
-        if isinstance(event, s.Hello):
+        if isinstance(event, (s.Tokens, s.Bytes, s.Gap)):
+            self._data(event, out)
+        elif isinstance(event, s.Hello):
             self._hello(event)
             hello: dict[str, Any] = {"type": "hello", "engine": event.engine}
             hello["vocabulary"] = event.vocabulary
@@ -379,8 +381,6 @@ class Answer:
             started.update({"position": event.position, "format": self.format})
             started["start"] = event.start
             out.append(started)
-        elif isinstance(event, (s.Bytes, s.Tokens, s.Gap)):
-            self._data(event, out)
         elif isinstance(event, s.Finished):
             self._finish(out, event.reason, event.note, event.position)
         elif isinstance(event, s.Failed):

@@ -378,30 +378,33 @@ class ClientSession:
         op, entries = wire.read_data(frame)
         if self.state not in ACTIVE:
             return []
-        self.state = events.next_state(TRANSITIONS, self.state, "data", RemoteProtocolError)
+        if self.state != STREAMING:
+            self.state = events.next_state(TRANSITIONS, self.state, "data", RemoteProtocolError)
         if op not in wire.OPS[self.data]:
             raise RemoteProtocolError(f"A stream of {self.data!r} does not carry op {op}.")
         at = self.position
-        count = entries[0] if op == wire.GAP else len(entries)
+        unit, count, allowed, every = "tokens", len(entries), 0, self.ack_every
         event: Any
-        if op == wire.BYTES:
-            event = events.Bytes(at, entries)
-        elif op == wire.IDS:
+        if op == wire.IDS:
             event = events.Tokens(at, entries, None)
         elif op == wire.TOKENS:
             event = events.Tokens(at, [i for i, _ in entries], [piece for _, piece in entries])
+        elif op == wire.BYTES:
+            event = events.Bytes(at, entries)
+            unit, every = "bytes", every * 8
         else:
+            count = allowed = entries[0]
             event = events.Gap(at, count, entries[1])
-        unit = "bytes" if op == wire.BYTES else "tokens"
         window = self._window[unit]
-        if at + count - self._acked > window + (count if op == wire.GAP else 0):
+        end = at + count
+        if end - self._acked > window + allowed:
             raise RemoteProtocolError(f"The data exceeds the credit of {window} {unit}.")
         if self._hash is not None:
             self._hash.update(frame[1:])
-        self._retries.reset()
-        self.position = at + count
+        if self._retries.attempts:
+            self._retries.reset()
+        self.position = end
         # A server whose window is smaller than `ack_every` would wait for an ack forever.
-        step = min(self.ack_every * (8 if op == wire.BYTES else 1), max(1, window // 2))
-        if not self.paused and self.position - self._acked >= step:
+        if not self.paused and end - self._acked >= min(every, max(1, window // 2)):
             self.acknowledge()
         return [event] if count else []
