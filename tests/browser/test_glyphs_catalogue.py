@@ -106,7 +106,7 @@ def must_be_caught(found, name, browser_name):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.engine
+@pytest.mark.one_browser
 @pytest.mark.parametrize("name", CAUSES)
 def test_every_fault_is_caught(page, server, name, browser_name):
     found = verdict(page, server, f"{name}.faulty", TRUTHS.get(name, fixtures.TEXT))["violations"]

@@ -27,7 +27,7 @@ PART = 1 << 20
 # Of the recording's tests some: `make test-all` plays all of them in Node, `make soak` plays all
 # of them here as well. Pyodide is CPython itself; it plays in the memory of an earlier start.
 TIER = "soak" if os.environ.get("DETOK_PROFILE") == "soak" else "test-all"
-EVERY = {"micropython": 1 if TIER == "soak" else 15, "pyodide": 2}
+EVERY = {"micropython": 1 if TIER == "soak" else 60, "pyodide": 2}
 
 
 def parts(path, every):
