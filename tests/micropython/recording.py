@@ -47,13 +47,13 @@ def fingerprint(data: Path | None) -> str:
 
 def recording(data: Path | None, played_in: str | None) -> Path:
     """Return the file of the recording for a tier: of the quick tests every twelfth for `make
-    test`, of all tests every fifth for `make test-all`, and all for `make soak`; and all scripts,
+    test`, of all tests every tenth for `make test-all`, and all for `make soak`; and all scripts,
     but the long one not for `make test`.
 
     `data` is the folder of the large test data, where there is one.
     """
     quick = played_in in ("check", "test")
-    tier, every = ("check", 12) if quick else ("any", 1 if played_in == "soak" else 5)
+    tier, every = ("check", 12) if quick else ("any", 1 if played_in == "soak" else 10)
     FOLDER.mkdir(parents=True, exist_ok=True)
     key = fingerprint(data)[:24]
     path = FOLDER / f"{key}-{tier}-{every}.jsonl"
