@@ -1,8 +1,8 @@
 """The catalogue of tests/fixtures/chat: every known way to break a glyph is caught, and every
 mended twin passes.
 
-Once each by `make test`, and DETOK_GLYPH_REPEATS (100) times each, several pages at once, by `make
-soak`.
+Once each by `make test`, and DETOK_GLYPH_REPEATS (30) times each, several pages at once, by `make
+soak`: of some 3,000 verdicts, none may be wrong.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from playwright.async_api import Error, async_playwright
 
 from detok_py.glyphs.watch import GlyphWatch
 
-REPEATS = int(os.environ.get("DETOK_GLYPH_REPEATS", "100"))
+REPEATS = int(os.environ.get("DETOK_GLYPH_REPEATS", "30"))
 AT_ONCE = int(os.environ.get("DETOK_GLYPH_PAGES", "6"))
 MAX_ENDS = 20
 # What the page was sent, where it is not the usual text; None where the text is nowhere that text
