@@ -265,7 +265,7 @@ TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("chromium", "firefox"),
     ),
     "test-all": (("unit", "webkit"), ("pyodide",), ("chromium", "firefox")),
-    "soak": (("unit",), ("pyodide",), ("chromium",), ("firefox",)),
+    "soak": (("unit",), ("pyodide",), ("chromium", "firefox")),
     "real-uis": (("chromium",), ("firefox",)),
     "real-engines": (("engines",),),
 }
