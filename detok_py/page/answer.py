@@ -287,7 +287,8 @@ class Answer:
         assert chat is not None
         whole = not self._complete and chat.complete
         self._complete = self._complete or whole
-        if before is None and not [True for delta in deltas if delta.call is not None]:
+        of_calls = [delta for delta in deltas if delta.call is not None]
+        if before is None and not of_calls:
             return crossed(deltas, whole=whole)
         calls = chat.calls
         self._open = open_call(calls)

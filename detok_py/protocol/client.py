@@ -383,7 +383,7 @@ class ClientSession:
         if op not in wire.OPS[self.data]:
             raise RemoteProtocolError(f"A stream of {self.data!r} does not carry op {op}.")
         at = self.position
-        unit, count, allowed, every = "tokens", len(entries), 0, self.ack_every
+        unit, count, beyond, every = "tokens", len(entries), 0, self.ack_every
         event: Any
         if op == wire.IDS:
             event = events.Tokens(at, entries, None)
@@ -393,11 +393,11 @@ class ClientSession:
             event = events.Bytes(at, entries)
             unit, every = "bytes", every * 8
         else:
-            count = allowed = entries[0]
+            count = beyond = entries[0]  # a gap is not split where the window ends
             event = events.Gap(at, count, entries[1])
         window = self._window[unit]
         end = at + count
-        if end - self._acked > window + allowed:
+        if end - self._acked > window + beyond:
             raise RemoteProtocolError(f"The data exceeds the credit of {window} {unit}.")
         if self._hash is not None:
             self._hash.update(frame[1:])

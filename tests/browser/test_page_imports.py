@@ -362,6 +362,7 @@ def test_a_tokenizer_file_of_each_kind_cuts_the_text_until_the_next_one_comes(bo
     }.items():
         drop(booted, name, data)
         expect(booted.page.locator("#alert")).to_contain_text(f"{name} (")
+        expect(booted.page.locator("#alert")).to_contain_text("now cuts “Your text”")
         assert booted.stream_text(text, cut="token") == "finished"
         assert booted.text("held") == text
         expect(booted.page.locator("#engine-name")).to_have_text(

@@ -372,10 +372,14 @@ def test_axe_finds_nothing_in_the_documents_on_a_narrow_screen(
     folder, site = drawn
     page.set_viewport_size({"width": 390, "height": 844})
     docs = folder / "docs"
-    documents = sorted(docs.glob("*.html"), key=lambda file: -file.stat().st_size)
+
+    def longest_first(pattern: str) -> list[Path]:
+        return sorted(docs.glob(pattern), key=lambda file: -file.stat().st_size)
+
+    documents = longest_first("*.html")
     pages = documents[:: 3 if most else 1]
     for kind in ("python", "web", "classes", "functions", "types"):
-        files = sorted(docs.glob(f"{kind}/**/*.html"), key=lambda file: -file.stat().st_size)
+        files = longest_first(f"{kind}/**/*.html")
         assert files, kind
         pages += files[:most]
     found = {}
