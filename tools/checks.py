@@ -214,9 +214,16 @@ def in_browser(name: str, tier: str, *words: str, **environment: str) -> Outcome
     For two cores: tests wait for browsers two thirds of the time.
     """
     folder = "tests/real_uis" if tier == "real-uis" else "tests/browser"
-    many = {("chromium", "test"): 3, ("chromium", "test-all"): 4, ("firefox", "test-all"): 2}
-    processes = many.get((name, tier))
+    several = {
+        ("chromium", "test"): 3,
+        ("chromium", "test-all"): 4,
+        ("firefox", "test-all"): 2,
+        ("firefox", "soak"): 2,
+    }
+    processes = several.get((name, tier))
     spread = ["-n", str(processes), "--dist", "worksteal"] if processes else ["-s"]
+    if processes and tier == "soak":
+        spread.append("-rP")  # What the tests counted is told at the end.
     return pytest(tier, folder, f"--browser={name}", *words, spread=spread, **environment)
 
 
