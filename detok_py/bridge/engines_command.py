@@ -5,8 +5,8 @@ In: URLs, by default the usual ports. Out: one line per engine on stdout (JSON w
 code 0 if one was found, 1 if none. Only loopback is probed unless allowed, nothing is generated,
 and the timeout is two seconds per request.
 
-`check` generates some hundred tokens, and writes a table (one JSON object with --json); exit code 0
-if nothing was broken, 1 if something was, 2 if that could not be found out.
+`check` generates at most about 900 tokens, and writes a table (one JSON object with --json); exit
+code 0 if nothing was broken, 1 if something was, 2 if that could not be found out.
 """
 
 import argparse

@@ -113,6 +113,8 @@ async def going_on(
                         return
                     if not isinstance(chunk, Prompt):  # a Prompt proves nothing about the answer
                         lost = lost_at = None
+                    elif rest.answered and isinstance(chunk.read, list):
+                        chunk = Prompt(chunk.read[: -len(rest.answered)])
                     yield chunk
             raise EngineError("The engine's stream ended without an end event.")
         except ContextFull:

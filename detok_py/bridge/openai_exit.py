@@ -144,7 +144,8 @@ async def _answer(bridge: Bridge, request: Request, *, is_chat: bool) -> Respons
 
 async def _body(request: Request) -> bytes:
     """Return the body of a request. Raises ExitError if it is not JSON, too large or too slow."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    kind = request.headers.get("content-type", "").partition(";")[0].strip()
+    if kind.lower() != "application/json":
         raise ExitError(415, "The Content-Type must be application/json.", "unsupported_media_type")
     data = bytearray()
     try:
@@ -437,7 +438,8 @@ def _fidelity(attached: AttachedEngine, asked: Asked) -> str:
     if asked.request["params"].get("engine") == "scripted" or attached.engine.info().name == (
         attached.scripted.info().name
     ):
-        return BYTES if attached.vocabulary is None else IDS
+        by_token = asked.request["params"].get("cut", "token") == "token"
+        return IDS if by_token and attached.vocabulary is not None else BYTES
     request = EngineRequest(
         asked.request["prompt"], asked.request["messages"], Sampling(), "both", {}
     )

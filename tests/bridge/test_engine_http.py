@@ -113,6 +113,8 @@ async def test_a_redirect_is_refused_and_never_followed():
         "http://127.0.0.1:8080/#x",
         "http://127.0.0.1\\@evil.test/",
         "http://127.0.0.1\r\nX: y/",
+        "http://a..b:80/",
+        "http://" + "a" * 64 + ".test/",
         "",
     ],
 )

@@ -135,6 +135,18 @@ async def test_the_end_inside_a_character_says_how_many_tokens_the_engine_droppe
     assert any(note is None for note in notes)
 
 
+async def test_an_engine_that_starts_for_the_first_time_says_what_it_will_be():
+    engine = ReciteEngine()
+    opening = asyncio.create_task(engine.open())
+    while not opening.done():
+        said = engine.info()
+        await asyncio.sleep(0.001)
+    await opening
+    assert said.name == engine.info().name
+    assert said.model == "recite.gguf"
+    await engine.close()
+
+
 async def test_a_prompt_that_is_too_long_is_refused_in_one_sentence():
     async with running(ReciteEngine(), vocabulary=None) as bridge:
         heard = await recite("bytes", "word " * 5000, bridge)

@@ -335,6 +335,17 @@ async def test_only_the_given_parameters_reach_the_engine(name):
     assert headers["accept-encoding"] == "identity"
 
 
+async def test_tgi_gets_the_seed_0_and_no_top_p_of_1():
+    sampling = Sampling(max_tokens=5, temperature=0.7, seed=0, top_p=1.0)
+    async with Replay(tgi()) as server:
+        for asked in (PROMPT, CHAT):
+            await run(TGI(check_address(server.url)), asked._replace(sampling=sampling))
+        [ids] = server.bodies("/generate_stream")
+        [chat] = server.bodies("/v1/chat/completions")
+    assert ids["parameters"]["seed"] == chat["seed"] == 0
+    assert "top_p" not in {**ids["parameters"], **chat}
+
+
 @pytest.mark.parametrize("name", list(PLAIN))
 async def test_a_stream_that_breaks_off_is_a_lost_engine_and_keeps_what_came_before(name):
     make, answers, request, expected = CASES[name]
@@ -899,6 +910,26 @@ async def test_text_that_a_server_lost_is_told_by_its_count_of_tokens():
         assert (note is not None and "counted 1724 tokens and sent 3 bytes" in note) is lost
 
 
+@pytest.mark.parametrize(
+    ("deltas", "usage"),
+    [
+        ([{"reasoning_content": "𓀀"}] * 40 + [{"content": "好"}], {"completion_tokens": 122}),
+        ([{"reasoning_content": "hm", "content": "x" * 100}], {"completion_tokens": 60}),
+        (
+            [{"content": "Yes."}],
+            {"completion_tokens": 500, "completion_tokens_details": {"reasoning_tokens": 498}},
+        ),
+    ],
+    ids=["rare characters", "text beside reasoning", "reasoning that is counted and not sent"],
+)
+async def test_tokens_of_reasoning_are_not_lost_text(deltas, usage):
+    table = openai()
+    table["POST", "/v1/chat/completions"] = of_chat(*deltas, **usage)
+    async with Replay(table) as server:
+        note = (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
+    assert "lost text" not in (note or "")
+
+
 async def test_text_that_a_server_lost_is_told_without_usage_if_its_events_are_empty():
     # llama_cpp.server sends no usage, and an event for each token that it could not decode.
     table = openai()
@@ -1028,6 +1059,54 @@ async def test_llama_cpp_in_process_gives_exact_ids_until_its_end(fake_llama_cpp
     assert engine.info().line == "llama.cpp (llama-cpp-python) · CPU"
     with pytest.raises(EngineError, match="longer than the engine's context"):
         await run(engine, PROMPT._replace(prompt="a" * 99))
+
+
+async def test_a_model_that_loads_does_not_stop_the_event_loop(
+    fake_llama_cpp, fake_transformers, monkeypatch
+):
+    loop, seen = asyncio.get_running_loop(), []
+
+    def loads(make):
+        def load(*args, **options):
+            # The loop runs something while the model loads.
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)
+            seen.append(make)
+            return make(*args, **options)
+
+        return load
+
+    monkeypatch.setattr(sys.modules["llama_cpp"], "Llama", loads(FakeLlama))
+    models = sys.modules["transformers"].AutoModelForCausalLM
+    monkeypatch.setattr(models, "from_pretrained", loads(models.from_pretrained))
+    for engine in (LlamaCpp(fake_llama_cpp), Transformers(fake_transformers)):
+        await asyncio.wait_for(engine.open(), 20)
+        await engine.close()
+    assert len(seen) == 2
+
+
+async def test_llama_cpp_in_process_is_freed_when_its_thread_is_done(fake_llama_cpp, monkeypatch):
+    inside, go_on, freed = threading.Event(), threading.Event(), []
+
+    def generate(self, prompt, **options):
+        inside.set()
+        assert go_on.wait(10)
+        yield 5
+
+    monkeypatch.setattr(FakeLlama, "generate", generate)
+    monkeypatch.setattr(
+        FakeLlama, "close", lambda self: freed.append(go_on.is_set()), raising=False
+    )
+    engine = LlamaCpp(fake_llama_cpp)
+    await engine.open()
+    answer = asyncio.create_task(anext(engine.generate(PROMPT)))
+    await asyncio.to_thread(inside.wait, 10)
+    answer.cancel()
+    closing = asyncio.create_task(engine.close())
+    await asyncio.sleep(0.05)
+    assert freed == []
+    go_on.set()
+    await closing
+    assert freed == [True]
 
 
 async def test_llama_cpp_in_process_gives_its_own_vocabulary(fake_llama_cpp):

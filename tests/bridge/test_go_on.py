@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 
+import httpx
 import pytest
 from bridge_rig import converse, running
 from engine_replay import Answer, Replay, events
@@ -142,6 +143,18 @@ async def test_messages_go_on_as_a_prompt_of_ids():
         assert "messages" in server.bodies("/tokenize")[-1]
         assert server.bodies("/v1/completions")[0]["prompt"] == [1, 2, 10, 11]
     assert heard.ids == [10, 11, 12]
+
+
+async def test_the_prompt_is_counted_without_the_answer_that_goes_on():
+    async with Replay(llama_dies()) as server:
+        server.answers["POST", "/apply-template"] = [Answer({"prompt": "hi"})]
+        engine = LlamaServer(check_address(server.url))
+        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
+            asked = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3}
+            async with httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http:
+                answer = (await http.post("/v1/chat/completions", json=asked)).json()
+    assert answer["choices"][0]["message"]["content"] == "klm"
+    assert answer["usage"]["prompt_tokens"] == 2
 
 
 async def test_an_engine_that_comes_back_with_another_vocabulary_does_not_go_on():

@@ -31,6 +31,7 @@ EVENTS = {
         '{"content":"","completion_probabilities":[{"id":@,"bytes":[230]}],"tokens_predicted":@}',
         '{"tokens":[@],"completion_probabilities":[{"id":165,"bytes":[151,165]}],"tokens_predicted":@}',
         '{"completion_probabilities":[{"id":@,"bytes":[@,97]}],"tokens_predicted":@,"stop":@}',
+        '"hello"',
         '{"content":"","stop":true,"stop_type":@,"tokens_predicted":@}',
     ),
     "llama in steps": ('{"tokens":[@],"stop_type":@}', '{"tokens":@,"stop_type":"eos"}'),
@@ -43,6 +44,8 @@ EVENTS = {
     "sglang": (
         '{"text":"a","output_ids":[97,@],"meta_info":{"completion_tokens":@,"finish_reason":@}}',
         '{"text":"a","output_ids":@,"meta_info":{"completion_tokens":@}}',
+        '"hello"',
+        '{"choices":[{"token_ids":[@]}],"meta_info":{}}',
         '{"output_ids":[97,98],"meta_info":{"completion_tokens":@,"finish_reason":{"type":"stop","matched":@}}}',
     ),
     "tgi": (

@@ -283,6 +283,8 @@ async def test_a_body_that_is_too_large_or_of_another_type_is_refused():
         for body in (b"x" * ((1 << 20) + 1), chunks_of(b"x" * 4096, 300)):
             answer = await http.post(CHAT, content=body, headers=json_type)
             assert error_of(answer) == (413, "body_too_large")
+        kind = {"content-type": "Application/JSON; charset=utf-8"}  # RFC 9110, 8.3.1
+        assert error_of(await http.post(CHAT, content=b"{}", headers=kind))[0] == 400
         answer = await http.post(CHAT, content=b"{}", headers={"content-type": "text/plain"})
         assert error_of(answer) == (415, "unsupported_media_type")
         assert bridge.bridge.crowded is False
@@ -385,6 +387,14 @@ async def test_an_engine_that_is_lost_in_mid_answer_ends_the_stream_with_an_erro
     assert events[-1]["error"]["message"] == "The engine was lost."
     assert "[DONE]" not in stream.text
     assert error_of(whole) == (503, "engine_down")
+
+
+async def test_a_scripted_text_has_the_fidelity_of_its_cut():
+    async with running() as bridge:
+        for cut, fidelity in (("token", "ids"), ("byte", "bytes"), ("random", "bytes")):
+            script = {"engine": "scripted", "text": "é", "cut": cut, "pace": 0}
+            answer = await ask(bridge, detok=script)
+            assert answer.headers["x-detok-fidelity"] == fidelity
 
 
 async def test_text_that_was_decoded_elsewhere_is_marked():

@@ -77,7 +77,9 @@ class Info(NamedTuple):
 
 
 class Sampling(NamedTuple):
-    """The parameters of a request. None leaves a parameter to the engine."""
+    """The parameters of a request. None leaves a parameter to the engine. Without a temperature,
+    TGI and transformers do not sample.
+    """
 
     max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float | None = None

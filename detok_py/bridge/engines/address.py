@@ -73,7 +73,7 @@ def check_address(url: str, *, allow_remote: bool = False, named: bool = True) -
     port = port or (443 if parts.scheme == "https" else 80)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):  # UnicodeError: a label of the name is empty or too long
         raise AddressError(
             f"engine host {host} has no address; check the name, or give its IP."
         ) from None

@@ -4,6 +4,7 @@ In: a GGUF file. Out: Ids. The package is not installed with detok, because it c
 for ROCm, with CMAKE_ARGS="-DGGML_HIP=on".
 """
 
+import asyncio
 import ctypes
 import importlib
 import threading
@@ -14,7 +15,10 @@ from typing import Any
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
-from .threaded import in_thread
+from .threaded import aside, in_thread
+
+# How long `close` waits for a token that is being computed.
+CLOSE_SECONDS = 5.0
 
 
 class LlamaCpp:
@@ -42,6 +46,9 @@ class LlamaCpp:
             raise EngineError(
                 f"There is no model at {self._path}; give a GGUF file with --model.", retry=False
             )
+        await aside(self._load)
+
+    def _load(self) -> None:
         try:
             module = importlib.import_module("llama_cpp")
         except ImportError:
@@ -50,7 +57,7 @@ class LlamaCpp:
                 retry=False,
             ) from None
         try:
-            self._llama = module.Llama(
+            llama = module.Llama(
                 model_path=str(self._path), n_gpu_layers=-1, n_ctx=self._context, verbose=False
             )
         except (ValueError, RuntimeError, OSError, MemoryError):
@@ -58,7 +65,7 @@ class LlamaCpp:
                 f"llama.cpp could not load {self._path}; give a complete GGUF file that it knows, or a smaller --context.",
                 retry=False,
             ) from None
-        self._module = module
+        self._module, self._llama = module, llama
         self._ends = self._end_ids()
         # A build that can use a GPU may still not use it, so only "CPU" is certain.
         supports = getattr(module, "llama_supports_gpu_offload", None)
@@ -98,10 +105,13 @@ class LlamaCpp:
         return in_thread(lambda stop: self._ids(request, stop), "llama.cpp")
 
     async def close(self) -> None:
-        """Free the model."""
+        """Free the model, when the thread of the last answer has ended: it may be inside of it."""
         llama, self._llama = self._llama, None
-        if llama is not None and hasattr(llama, "close"):
+        if llama is None or not hasattr(llama, "close"):
+            return
+        if await asyncio.to_thread(self._busy.acquire, timeout=CLOSE_SECONDS):
             llama.close()
+            self._busy.release()
 
     def _ids(self, request: Request, stop: threading.Event) -> Iterator[Chunk]:
         with self._busy:

@@ -226,7 +226,7 @@ class LlamaServer(HttpEngine):
         async with aclosing(self.client.events("/completion", body, max_tokens=most)) as events:
             async for event in events:
                 said = read_event(event)
-                if said is None or "prompt_progress" in event:
+                if said is None or not isinstance(event, dict) or "prompt_progress" in event:
                     continue
                 # A count above the requested number of tokens is not used.
                 total = said.total if said.total is not None and said.total <= most else counted

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
-from ...captures.event_shapes import read_event
+from ...captures.event_shapes import find, read_event
 from ...protocol import wire
 from . import (
     DEFAULT_MAX_TOKENS,
@@ -27,8 +27,8 @@ from .text import Surrogates, Tags, Tally
 
 # Parameters that have the same name in OpenAI's routes, vLLM, llama-server and TGI.
 SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
-
-
+# Where these servers say how many of the tokens are reasoning.
+REASONING_TOKENS = "usage.completion_tokens_details.reasoning_tokens|usage.reasoning_tokens"
 # The tokens that a chat template may add to the messages.
 TEMPLATE = 512
 
@@ -158,7 +158,8 @@ async def _events_with_usage(
 
 def _count(event: Any, said: Any, tally: Tally) -> None:
     """Count the contents of an event: text, text of other channels, the number of tokens."""
-    tally.counted(said.total)
+    [thought, *_] = find(event, REASONING_TOKENS) or [0]
+    tally.counted(said.total, thought)
     choices = event["choices"] if isinstance(event, dict) and event.get("choices") else None
     choice = choices[0] if isinstance(choices, list) else None
     if not isinstance(choice, dict):

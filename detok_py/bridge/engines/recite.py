@@ -88,11 +88,9 @@ class ReciteEngine(LlamaServer):
 
     def info(self) -> Info:
         """As llama-server, with the device from the child's log."""
-        return (
-            super().info()._replace(identity=None)  # it always has the same model
-            if self._child is not None
-            else Info("llama.cpp", "bytes", None, self._path.name)
-        )
+        if self._child is None or not hasattr(self, "client"):  # its first start is not over
+            return Info("llama.cpp", "bytes", None, self._path.name)
+        return super().info()._replace(identity=None)  # it always has the same model
 
     def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """As llama-server. If the child was lost, the next request starts another."""

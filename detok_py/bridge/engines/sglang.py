@@ -107,7 +107,7 @@ class SGLang(HttpEngine):
                 if not isinstance(event, dict) or not isinstance(event.get("meta_info"), dict):
                     continue
                 said = read_event(event, counted)
-                if said.ids is None:
+                if said.ids is None or said.total is None:
                     raise EngineError(
                         "This SGLang sends no output_ids; use a newer one, or openai+URL for its text.",
                         retry=False,

@@ -110,7 +110,8 @@ class Tally:
     def __init__(self, *, tags: bool = False) -> None:
         self._tags = tags  # reasoning and calls are in the text too
         self._tokens: int | None = None
-        self._size = 0
+        self._size = 0  # of the text, in bytes
+        self._beside = 0  # of the reasoning and the calls
         self._empty = 0
         self._unexplained = 0
         self._apart: dict[str, int] = {}
@@ -118,16 +119,19 @@ class Tally:
     def add(self, message: dict[str, Any]) -> None:
         """Count the message of an event: `content`, reasoning and calls."""
         text = message.get("content")
+        size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
+        self._size += size
         thought = next((message[name] for name in REASONING if message.get(name)), None)
         if isinstance(thought, str):
             self._apart["reasoning"] = self._apart.get("reasoning", 0) + len(thought)
+            self._beside += len(thought.encode("utf-8", "replace"))
         calls = message.get("tool_calls")
         if calls:
-            self._apart["tool calls"] = self._apart.get("tool calls", 0) + len(json.dumps(calls))
+            written = len(json.dumps(calls))
+            self._apart["tool calls"] = self._apart.get("tool calls", 0) + written
+            self._beside += written
         if not isinstance(text, str) or thought or calls:
             return
-        size = len(text.encode("utf-8", "replace"))
-        self._size += size
         if not size:
             self._empty += 1
             return
@@ -136,10 +140,12 @@ class Tally:
         self._unexplained += self._empty if text.isascii() else max(0, self._empty + 1 - size)
         self._empty = 0
 
-    def counted(self, tokens: Any) -> None:
-        """Note the engine's own count of tokens, if it reports one."""
+    def counted(self, tokens: Any, hidden: Any = 0) -> None:
+        """Note the engine's own count of tokens, if it reports one. Of them, `hidden` are said to
+        be reasoning, which a server may count and not send.
+        """
         if type(tokens) is int:
-            self._tokens = tokens
+            self._tokens = tokens - (hidden if type(hidden) is int else 0)
 
     def note(self) -> str | None:
         """Return what is missing from the answer, in one sentence each, or None."""
@@ -148,7 +154,7 @@ class Tally:
             for channel, size in self._apart.items()
             if not self._tags
         ]
-        size = self._size + sum(self._apart.values())
+        size = self._size + self._beside
         # Every other token has at least one byte.
         silent = SILENT_TAGS if self._apart else SILENT
         if self._tokens is not None and self._tokens - silent > size:

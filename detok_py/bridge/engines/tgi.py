@@ -60,6 +60,8 @@ class TGI(HttpEngine):
             return len(answer)
 
         is_chat = request.messages is not None
+        if request.sampling.top_p == 1:  # TGI refuses it; without top_p all tokens count, too
+            request = request._replace(sampling=request.sampling._replace(top_p=None))
         request = await with_room(request, self._context, None if is_chat else count)
         async with aclosing(
             stream_text(self.client, request, self._model) if is_chat else self._ids(request)
@@ -69,9 +71,11 @@ class TGI(HttpEngine):
 
     async def _ids(self, request: Request) -> AsyncGenerator[Chunk, None]:
         sampling = request.sampling
-        # TGI refuses a temperature of 0; `do_sample` turns sampling off there.
+        # TGI refuses 0 for all but the seed; `do_sample` turns sampling off for a temperature of 0.
         given = sampling.named(max_tokens="max_new_tokens", **SAMPLING)
-        parameters: dict[str, Any] = {name: value for name, value in given.items() if value}
+        parameters: dict[str, Any] = {
+            name: value for name, value in given.items() if value or name == "seed"
+        }
         parameters.update(details=True, do_sample=bool(sampling.temperature))
         async with aclosing(
             self.client.events(

@@ -1,16 +1,43 @@
-"""Run a blocking engine in a thread, as an async iterator.
+"""Run a blocking engine in a thread: its start as a coroutine, an answer as an async iterator.
 
 In: a function that returns an iterator of chunks. Out: the same chunks, awaited. The thread pauses
 while 64 chunks are waiting. Closing the async iterator stops the thread at its next chunk.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 
 from . import Chunk, EngineError
 
 WAITING = 64
+
+
+async def aside(work: Callable[[], None]) -> None:
+    """Run `work` in a thread, and raise what it raises. The end of the process does not wait for
+    it, as it would with `asyncio.to_thread`.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Exception | None] = loop.create_future()
+
+    def settle(error: Exception | None) -> None:
+        if not done.done():
+            done.set_result(error)
+
+    def run() -> None:
+        failed = None
+        try:
+            work()
+        except Exception as error:
+            failed = error
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, failed)
+
+    threading.Thread(target=run, name="detok-engine", daemon=True).start()
+    error = await done
+    if error is not None:
+        raise error
 
 
 async def in_thread(

@@ -15,7 +15,7 @@ from typing import Any
 from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
-from .threaded import WAITING, in_thread
+from .threaded import WAITING, aside, in_thread
 
 
 class Transformers:
@@ -40,6 +40,9 @@ class Transformers:
             raise EngineError(
                 f"There is no model folder at {self._path}; give one with --model.", retry=False
             )
+        await aside(self._load)
+
+    def _load(self) -> None:
         try:
             self._torch = importlib.import_module("torch")
             self._library = library = importlib.import_module("transformers")
@@ -62,8 +65,8 @@ class Transformers:
                 retry=False,
             ) from None
         where = "cuda" if self._torch.cuda.is_available() else "cpu"
-        self._model = model.to(where).eval()
         self._device = device_of(self._torch)
+        self._model = model.to(where).eval()
 
     def info(self) -> Info:
         """Exact ids."""
