@@ -16,7 +16,7 @@ All other fields are paths. `text`, `reasoning`, `calls`, `ids`, `tokens` and `f
 value at `in`, the others at the event. `text` and `reasoning` join all strings found; so does
 `all`, the whole text of a message after its pieces. `calls` finds values at `at`, and has one path
 for each field of a call, which starts there; `whole` marks calls that may repeat streamed ones.
-`repeats` marks servers whose events repeat all text and ids so far, if not told otherwise. `over`
+`repeats` marks servers whose events repeat all text and ids so far, if not asked otherwise. `over`
 finds something if the answer has ended, also without a reason. The steps of a path:
 
     a.b           a key in the value of a key

@@ -94,10 +94,17 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     if number:
         known, note = _on_size(entries[number - 1], browser == CHROME)
         found = with_told(with_note(found, note), SIZE, known)
-    failed = (entries[number - 1].get("response") or {}).get("_error") if number else None
+    failed = _object(entries[number - 1], "response").get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{quoted(failed)}”.")
     return with_problems(found, problems)
+
+
+def _object(value: Any, *names: str) -> dict[str, Any]:
+    """Return the object that names lead to, from one object to the next; {} if there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def _timings(entry: Any) -> str:
@@ -124,7 +131,7 @@ def _on_size(entry: Any, by_chrome: bool) -> tuple[str, str]:
     """Return what follows from the size of an entry's body, if its text is there as it is, as
     `note_of_size` does. Other tools may count characters, or the text that they have decoded.
     """
-    content = (entry.get("response") or {}).get("content") or {}
+    content = _object(entry, "response", "content")
     text = content.get("text")
     if not isinstance(text, str) or content.get("encoding") == "base64":
         return "", ""
@@ -151,7 +158,7 @@ def _failures(entries: list[Any]) -> list[str]:
         asked = entry.get("request")
         if not isinstance(asked, dict) or asked.get("method") != "POST":
             continue  # a picture, or the page's own
-        text = (answer.get("content") or {}).get("text")
+        text = _object(answer, "content").get("text")
         value = _json_in(text.encode(), 1) if isinstance(text, str) else None
         said = find(value, MESSAGE) if isinstance(value, dict) else []
         words = f": “{quoted(said[0])}”" if said and isinstance(said[0], str) else ""
@@ -264,7 +271,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
                     header[name] = hello[name]
             return inside(of_records(header, records, file, "HAR, detok.v1 socket", 1), MESSAGES)
         return _of_messages(messages, file)
-    content = (entry.get("response") or {}).get("content") or {}
+    content = _object(entry, "response", "content")
     text = content.get("text")
     kind = str(content.get("mimeType"))
     said = _of_event_source(entry.get("_eventSourceMessages"), text, file)
@@ -393,5 +400,5 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
 
 
 def _url(entry: Any) -> str:
-    url = (entry.get("request") or {}).get("url")
+    url = _object(entry, "request").get("url")
     return str(url).split("?")[0][:80] if url else "no address"

@@ -224,7 +224,7 @@ BY_SIZE: dict[str, dict[str, str]] = {
     READ_WRONG: {"misread": "misread-read"},
     ONE_BYTE: dict.fromkeys(("inside", "beside", "known", "maybe", "seam", "seam-known"), "one-byte"),
 }  # fmt: skip
-# Rules that know less than who it was; those in doubt, not even whether the text is broken.
+# Rules that do not tell exactly who broke the text; of "doubt", not even that it is broken.
 LESS = {
     "seam": "model",
     "borders": "sender", "lost": "sender", "twice": "sender", "again": "sender", "doubled": "sender", "order": "sender", "inside": "recorder",

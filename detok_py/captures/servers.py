@@ -200,8 +200,8 @@ class Server:
         return found[0] if len(found) == 1 and MARKER in (said.reasoning, said.text) else ""
 
     def begin(self, event: Any) -> None:
-        """Forget how an answer has ended: this event, which was read, is the first with text of
-        another one. The names stay those of the first.
+        """Begin another answer with this event, which was read already. The names of the server and
+        the model stay those of the first answer.
         """
         self._certain, self.model = True, self.model or ""
         said = read_event(event)

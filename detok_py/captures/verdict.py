@@ -118,7 +118,7 @@ def judge(
 
 def as_lists(verdicts: list[Verdict]) -> list[Any]:
     """Return verdicts as lists, because MicroPython writes no named tuples as JSON; each with what
-    its rule knows less than who it was ("" if it knows that). Saved verdicts do not have the last.
+    its rule leaves open (an entry of `LESS`, or ""). Saved verdicts do not have the last.
     """
     return [
         [

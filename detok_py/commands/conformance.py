@@ -391,6 +391,10 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
+def _in_hex(control: "re.Match[str]") -> str:
+    return f"\\x{ord(control[0]):02x}"
+
+
 def junit(outcomes: list[Outcome], system: str) -> bytes:
     """Return the verdicts as JUnit XML."""
     suites = ElementTree.Element("testsuites", name=f"conformance of {system}")
@@ -415,6 +419,8 @@ def junit(outcomes: list[Outcome], system: str) -> bytes:
             if member.verdict != "right":
                 kinds = {"not claimed": "skipped", "error": "error"}
                 kind = kinds.get(member.verdict, "failure")
+                # XML 1.0 (2.2) has no control characters but tab and the ends of lines.
                 message = f"{member.verdict}: {member.why}".encode("ascii", "backslashreplace")
-                ElementTree.SubElement(case, kind, message=message.decode())
+                told = re.sub(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]", _in_hex, message.decode())
+                ElementTree.SubElement(case, kind, message=told)
     return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True))

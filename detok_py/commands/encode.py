@@ -87,13 +87,18 @@ def settle(args: argparse.Namespace) -> None:
 
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
     """Return the tokenizer that the options name."""
+    special_tokens = _special_tokens(args.special_token)
     with waiting(f"reading {args.tokenizer}"):
-        return load_tokenizer(
-            args.tokenizer,
-            args.encoding,
-            pattern=args.pattern,
-            special_tokens=_special_tokens(args.special_token),
-        )
+        try:
+            return load_tokenizer(
+                args.tokenizer, args.encoding, pattern=args.pattern, special_tokens=special_tokens
+            )
+        except DetokError:
+            raise
+        except UnicodeEncodeError:
+            raise DetokError(f"the options for {args.tokenizer} must be UTF-8") from None
+        except ValueError as error:  # such as a pattern for a file that has its own
+            raise DetokError(str(error)) from None
 
 
 def _special_tokens(given: list[str] | None) -> dict[str, int] | None:

@@ -686,6 +686,22 @@ def test_a_har_whose_answer_is_an_error_gives_no_advice_to_save_it_again():
     assert "The server said: busy" in str(caught.value) and "again" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"response": "x"},
+        {"response": {"content": "x"}},
+        {"response": {"status": 500, "content": "x"}, "request": {"method": "POST"}},
+        {"response": {"status": 500, "content": []}, "request": {"method": "POST", "url": 5}},
+        {"request": "x", "response": {"content": {"text": 'data: {"a":1}\n\n'}}},
+        {"request": [], "response": True, "_error": {}},
+    ],
+)
+def test_entries_of_a_har_that_are_not_as_its_standard_says_are_no_streams(entry):
+    with pytest.raises(CaptureError):
+        read(json.dumps({"log": {"entries": [entry]}}))
+
+
 def test_an_answer_that_is_all_reasoning_is_called_empty():
     thought = {"choices": [{"delta": {"reasoning_content": "Hmm"}}]}
     assert "is empty" in read(sse(thought, thought, finish("length")))["notes"]

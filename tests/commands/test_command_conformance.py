@@ -404,6 +404,12 @@ def test_a_panic_of_a_library_is_an_error():
     assert (outcome.verdict, outcome.why) == ("error", "PanicException: index out of bounds")
 
 
+def test_the_junit_is_xml_whatever_an_adapter_says():
+    said = conformance.Outcome("x/y", "error", "\x1b[31mno\0 \x0c\ud800 é", [], 0.0)
+    suites = ElementTree.fromstring(conformance.junit([said], "it"))
+    assert r"\x1b[31mno\x00 \x0c\ud800" in next(suites.iter("error")).get("message")
+
+
 @pytest.mark.full  # tests/decode/test_conformance.py has the cases
 def test_detok_itself_is_right_everywhere(capsys, tmp_path):
     files = ["--json", str(tmp_path / "out.json"), "--junit", str(tmp_path / "out.xml")]
