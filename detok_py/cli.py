@@ -182,7 +182,7 @@ def write_utf8() -> None:
     """Write UTF-8 into files and pipes, whatever the locale says; a terminal keeps its encoding."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
-            stream.reconfigure(encoding="utf-8")
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def drop_output() -> None:

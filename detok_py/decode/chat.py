@@ -434,15 +434,14 @@ class ChatStream(Generic[Chunk]):
         """Go back to `mark`; return how many characters, shown since then, are to be removed from
         each channel's end. Channels with nothing to remove are left out.
         """
-        then = mark[-1] or {}
-        back = {}
-        for channel, count in (self._counts or {}).items():
-            if count != then.get(channel, 0):
-                back[channel] = count - then.get(channel, 0)
+        now, then = self._counts or {}, mark[-1] or {}
+        back = dict(now)
+        for channel, count in then.items():
+            back[channel] = now.get(channel, 0) - count
         if min(back.values(), default=0) < 0:
             raise ValueError("This mark was made after the position of the stream.")
         self.load(mark)
-        return back
+        return {channel: count for channel, count in back.items() if count}
 
     def save(self, *, calls: bool = False) -> "Saved":
         """Return the state, with the detokenizer's, as plain values: everything that future output
@@ -480,7 +479,9 @@ class ChatStream(Generic[Chunk]):
         other: ChatStream[Chunk] = ChatStream(
             parts.source.copy(),
             eos_ids=rules.eos or None,
-            stop_ids=[each for each in rules.sequences if each[0] not in rules.eos],
+            stop_ids=[
+                each for each in rules.sequences if len(each) > 1 or each[0] not in rules.eos
+            ],
             min_tokens=self.min_tokens,
             max_tokens=self.max_tokens,
             **parts.channels.options,

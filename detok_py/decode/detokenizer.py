@@ -385,6 +385,8 @@ class Detokenizer:
                 text = self._current_chain().join.feed(Item(RAW, "", data))
             self._find_row()
             return text
+        if len(ids) == 1:
+            return self.push(ids[0])
         before = self._row
         saved = self.save() if self._row is None else None
         out = []
@@ -406,7 +408,13 @@ class Detokenizer:
         """End the text; return what was held. Until `reset`, a further push raises
         StreamEndedError.
         """
-        text: str = self._current_chain().flush()
+        chain = self._current_chain()
+        before = chain.state
+        try:
+            text: str = chain.flush()
+        except UnicodeError:
+            chain.state = before
+            raise
         if self._trace is not None and not self._ended:
             self._trace.flush()
         if self._counts:

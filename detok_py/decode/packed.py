@@ -30,7 +30,7 @@ LONG = 255
 # The even bytes of a block: its sum is that of 16-bit numbers then, which fit side by side.
 LANES = int.from_bytes(b"\xff\x00" * (BLOCK // 2), "little")
 MAX_TOKENS = 1 << 22
-MAX_DEPTH = 64  # brackets open in a header, those inside strings included
+MAX_DEPTH = 64  # brackets open in a header
 
 # `source` returns the stored bytes of an id in 0..size-1, and None for a hole; `rules` are not
 # checked.
@@ -236,8 +236,13 @@ def _check_long(lengths: bytes, long: Any) -> None:
     if not isinstance(long, dict) or lengths.count(bytes([LONG])) != len(long):
         raise _damaged("its long tokens don't add up")
     for key, n in long.items():
-        is_long = key.isdigit() and int(key) < len(lengths) and lengths[int(key)] == LONG
-        if not (is_long and isinstance(n, int) and n >= LONG):
+        try:
+            i = int(key)
+        except ValueError:
+            i = -1
+        # `int` also reads "00", " 1" and the digits of other scripts.
+        is_long = str(i) == key and 0 <= i < len(lengths) and lengths[i] == LONG
+        if not (is_long and n.__class__ is int and n >= LONG):
             raise _damaged("its long tokens don't add up")
 
 
@@ -256,14 +261,16 @@ def _within(ranges: Any, size: int, what: str) -> frozenset[int]:
     if not isinstance(ranges, list):
         raise _damaged(what + " is not a list of ranges")
     ids: list[int] = []
+    last = -1
     for pair in ranges:
         if not (
             isinstance(pair, list)
             and [each.__class__ for each in pair] == [int, int]
-            and 0 <= pair[0] <= pair[1] < size
+            and last < pair[0] <= pair[1] < size
         ):
-            raise _damaged(f"{what} names ids outside 0..{size - 1}")
+            raise _damaged(f"{what} is not ascending ranges of ids in 0..{size - 1}")
         ids.extend(range(pair[0], pair[1] + 1))
+        last = pair[1]
     return frozenset(ids)
 
 
@@ -272,7 +279,8 @@ def _shallow(head: bytes) -> str:
     levels end the interpreter for good.
     """
     depth = 0
-    for byte in head:
+    bare = head.replace(b"\\\\", b"").replace(b'\\"', b"")
+    for byte in b"".join(bare.split(b'"')[::2]):  # without the strings
         if byte == 0x5B or byte == 0x7B:
             depth += 1
             if depth > MAX_DEPTH:

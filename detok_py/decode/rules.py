@@ -27,6 +27,9 @@ from ..errors import TokenizerFormatError
 # longer than the text that it replaces.
 MAX_RULES = 32
 MAX_SIZE = 64
+# The longest regular expression known to be in use has about 900 characters. Checking one takes
+# time quadratic in its length.
+MAX_PATTERN = 2048
 MAX_GROWTH = 256
 
 # The rules of a vocabulary whose tokens are bytes.
@@ -247,8 +250,9 @@ def _read(rule: dict[str, Any]) -> Rule:
         fields["put"] = " " if keeps else ""  # for the first token
     if kind == "Replace":
         fields["find"], is_regex = _pattern(rule)
-        if not is_regex and len(fields["find"]) > MAX_SIZE:
-            raise _wrong(kind, "pattern", f"at most {MAX_SIZE} characters", fields["find"])
+        most = MAX_PATTERN if is_regex else MAX_SIZE
+        if len(fields["find"]) > most:
+            raise _wrong(kind, "pattern", f"at most {most} characters", fields["find"])
         if is_regex:
             fields["replace"] = _substitution(fields["find"], fields["put"])
     return _rule(kind, **fields)

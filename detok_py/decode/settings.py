@@ -26,7 +26,7 @@ Settings = NamedTuple(
 
 class _NoTexts(dict):  # type: ignore[type-arg]  # MicroPython has no `dict[…]`
     """The texts of a state that has no row: None for every id, so that a miss is no KeyError.
-    MicroPython asks no `__missing__`; there it is one.
+    MicroPython does not call `__missing__`; there a miss is a KeyError.
     """
 
     def __missing__(self, token_id: int) -> None:
@@ -51,11 +51,18 @@ class Tables(Table):
         self.start = start
         self.items: dict[int, Item | None] = {}  # id → what the chain takes, None if skipped
         self.bytes_of: dict[int, bytes] = {}  # the same where the chain only joins bytes
-        # It has as many steps as there are tokens, and is not forgotten.
+        # It has as many texts as there are tokens, which are not forgotten.
         self.default_row: Row = Row(default)
 
     def row(self, key: State) -> Row:
         return self.default_row if key == self.default_row.key else Table.row(self, key)
+
+    def _forget(self) -> None:
+        Table._forget(self)
+        row = self.default_row  # its steps lead to rows that are forgotten
+        for token_id in list(row.steps):
+            row.texts.pop(token_id, None)
+        row.steps.clear()
 
     def note_text(self, row: Row, token_id: int, text: str, after: Row) -> None:
         """Remember the text that a token gave, and the row of the state that it led to."""

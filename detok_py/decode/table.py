@@ -18,8 +18,8 @@ _without_vocabulary: dict[Any, Any] = {}
 
 
 def kept(vocabulary: Any, kind: str, key: Any, make: Callable[[], Any]) -> Any:
-    """Return what a vocabulary keeps of a kind for a key, made by `make` the first time; None in
-    the place of a vocabulary keeps what needs none.
+    """Return what a vocabulary keeps of a kind for a key, made by `make` the first time. What
+    needs no vocabulary (None) is kept as long as the process lives.
 
     >>> kept(None, "letters", "a", list) is kept(None, "letters", "a", list)
     True
@@ -80,8 +80,11 @@ class Table:
         """Count a row or a step. A table that is full begins anew."""
         self._count += 1
         if self._count > MAX_STEPS:
-            for each in self.rows.values():
-                each.texts.clear()
-                each.steps.clear()
-            self.rows.clear()
+            self._forget()
             self._count = 1
+
+    def _forget(self) -> None:
+        for each in self.rows.values():
+            each.texts.clear()
+            each.steps.clear()
+        self.rows.clear()

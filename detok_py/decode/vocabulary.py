@@ -326,17 +326,19 @@ class Vocabulary:
         token_id = as_id(token_id)
         if self.rules == BYTES:
             return self.stored_bytes(token_id)
-        memo = self._memo.get("chain")
+        memo = self._memo.pop("chain", None)  # another thread makes its own
         if memo is None:
             chain = Chain(read_rules(self.rules))
-            memo = self._memo["chain"] = chain, chain.default_state()
+            memo = chain, chain.default_state()
         chain, default = memo
         item = chain.entry(self.stored_bytes(token_id), token_id in self.literal_ids)
-        if item.kind == RAW:
-            return item.data
-        chain.state = default
-        before = len(chain.held_text)  # rules that need the whole text hold what it began with
-        return (chain.push(item) + chain.flush())[before:].encode()
+        text = ""
+        if item.kind != RAW:
+            chain.state = default
+            before = len(chain.held_text)  # rules that need the whole text hold what it began with
+            text = (chain.push(item) + chain.flush())[before:]
+        self._memo["chain"] = memo
+        return item.data or text.encode()
 
     def find(self, token: bytes) -> int | None:
         """Return the lowest special id whose stored bytes are `token`, or None.

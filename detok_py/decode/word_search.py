@@ -164,8 +164,8 @@ class WordSearch:
                 if tag_outputs[state] is not None:
                     tag_last = at
             state = goto[state][symbol]
-        self._inner[word] = last, outputs[state]
         self._tag_inner[word] = tag_last, tag_outputs[state]
+        self._inner[word] = last, outputs[state]  # last, for other threads
 
     def _row(self, state: int) -> dict[Any, int]:
         """Return the next state for each symbol; one that is missing leads where the root leads.
@@ -312,15 +312,16 @@ class WordSearch:
         """
         known = self._held_lengths.get(no_stop, {})
         if state not in known:
-            known[state] = 0
+            held = 0
             for depth, kind, words in self.prefixes(state):
                 if (
                     kind != KEPT
                     and kind not in PASSIVE
                     and any(self.match_kind(state, depth, word, kind, no_stop) for word in words)
                 ):
-                    known[state] = depth
+                    held = depth
                     break
+            known[state] = held  # last, for other threads
         return known[state]
 
 

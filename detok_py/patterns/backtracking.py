@@ -5,6 +5,7 @@ In: a tree. Out: `make_possessive`, the tree with the same matches and less back
 raises `Unsafe`.
 """
 
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -98,6 +99,7 @@ def _make_repetition_possessive(node: Rep, ahead: Ahead) -> tuple[Node, Ahead]:
     )
 
 
+@lru_cache(maxsize=256)  # without it a repetition in a repetition takes twice as long
 def _start(*items: Node) -> Ahead:
     """Return what nodes in sequence begin with, if nothing follows them."""
     return make_possessive(Cat(items), END)[1]

@@ -4,10 +4,6 @@ tiktoken and GGUF files don't contain their patterns. A tokenizer.json with one 
 loads faster, because they are known to be safe. `compiler` compiles `\\p{..}`.
 """
 
-# Characters; the longest pattern known to be in use has about 900. Checking a pattern takes time
-# quadratic in its length.
-MAX_PATTERN = 2048
-
 # GPT-2 and its descendants.
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # cl100k: GPT-3.5 and GPT-4.

@@ -26,6 +26,7 @@ from .unicode_classes import Ranges
 MAX_SOURCE = 65536
 MAX_DEPTH = 32
 _MAX_REPEAT = 1000
+_MAX_STACKED = 4
 
 _DOT = uc.complement(NEWLINE)
 _ESCAPED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "e": 27}
@@ -211,6 +212,7 @@ class _Parser:
         return node
 
     def _repeated(self, node: Node) -> Node:
+        stacked = 0
         while True:
             sign = self._peek()
             bounds = None
@@ -226,6 +228,9 @@ class _Parser:
                 bounds = (least, least if not found[2] else int(found[3]) if found[3] else None)
             if bounds is None:
                 return node
+            stacked += 1
+            if stacked > _MAX_STACKED:
+                raise self._error(f"more than {_MAX_STACKED} repetitions follow each other")
             least, most = bounds
             if least > _MAX_REPEAT or (most is not None and not least <= most <= _MAX_REPEAT):
                 raise self._error(

@@ -232,9 +232,11 @@ def script_names() -> list[str]:
     (True, 170)
     """
     if not _scripts:
+        found = {}
         for entry in tables.SCRIPTS.split(";"):
             name, _, ranges = entry.strip().partition(" ")
-            _scripts[name.replace("_", "").lower()] = _parse_distances(ranges)
+            found[name.replace("_", "").lower()] = _parse_distances(ranges)
+        _scripts.update(found)  # at once, for other threads
     return list(_scripts)
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
+from ..decode.rules import MAX_PATTERN
 from ..errors import TokenizerFormatError
-from ..patterns.known import MAX_PATTERN
 from .strict_json import loads
 
 Json = dict[str, Any]

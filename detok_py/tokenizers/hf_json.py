@@ -171,7 +171,7 @@ def _make_encode(
     special: set[str],
     what: str,
 ) -> Encode:
-    """Return the encoder of what `_read` has read: a function, so that a Tokenizer pickles."""
+    """Return the encoder of a tokenizer.json: a function, so that a Tokenizer pickles."""
     from .hf_encode import encoder
 
     table = list(pieces)

@@ -9,11 +9,11 @@ from binascii import a2b_base64
 from functools import partial
 from typing import Any
 
+from ..decode.rules import MAX_PATTERN
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..patterns.known import MAX_PATTERN
 from .strict_json import loads
-from .tiktoken import MAX_TOKEN, MAX_TOKENS, make_rank_encode
+from .tiktoken import MAX_TOKEN, MAX_TOKENS, make_rank_encode, name_bytes
 from .tokenizer import Tokenizer
 
 # The special tokens of files that don't list them (before 2025). The remaining special ids are
@@ -76,7 +76,7 @@ def parse(data: bytes, what: str = "tekken.json") -> Tokenizer:
                 f"{what}: ranks {ranks[token]} and {i} are the same token {token[:40]!r}"
             )
         ranks[token] = i
-    names: list[bytes] = [name.encode() for name in special]
+    names: list[bytes] = [name_bytes(name, what) for name in special]
     vocabulary = Vocabulary.from_bytes(
         names + list(ranks),
         range(room),

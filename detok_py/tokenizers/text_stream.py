@@ -19,7 +19,7 @@ class TextStream:
 
     `chunks` yields ids, lists of ids, or bytes; not bytes and ids in one stream. `make` returns the
     detokenizer of a new text. An id that is not in the vocabulary raises VocabularyError, after the
-    text before it.
+    text of the chunks before its own.
     """
 
     def __init__(

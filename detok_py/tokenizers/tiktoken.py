@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..decode.rules import MAX_PATTERN
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
-from ..patterns.known import CL100K, GPT2, MAX_PATTERN, O200K, QWEN
+from ..patterns.known import CL100K, GPT2, O200K, QWEN
 from .tokenizer import Encode, Tokenizer, ends_by_name
 
 MAX_TOKENS = 1 << 20
@@ -192,13 +193,23 @@ def from_ranks(ranks: dict[bytes, int], encoding: Encoding, what: str) -> Tokeni
             raise TokenizerFormatError(
                 f"{what}: rank {i} is the token {table[i]!r}, but {name} in this encoding; is the file of another encoding?"
             )
-        table[i] = name.encode()
+        table[i] = name_bytes(name, what)
     vocabulary = Vocabulary.from_bytes(
         table, set(special.values()), eos, added_ids=set(special.values())
     )
 
     make_encode = partial(make_rank_encode, ranks, encoding.pattern, special, nfc=encoding.nfc)
     return Tokenizer("tiktoken", vocabulary, make_encode)
+
+
+def name_bytes(name: str, what: str) -> bytes:
+    """Return the bytes of a special token's name."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        raise TokenizerFormatError(
+            f"{what}: the special token {name!r} has half a surrogate pair; remove it"
+        ) from None
 
 
 def _numbered(special: SpecialTokens, free: int) -> dict[str, int]:

@@ -670,3 +670,22 @@ def test_vocabularies_with_other_ends_of_text_keep_their_own_in_shared_tables():
         deltas = stream.feed([0, 1, 2]) + stream.flush()
         assert "".join([delta.text for delta in deltas]) == shown
         assert stream.finish_reason == ("eos" if ends else None)
+
+
+def test_a_copy_has_the_stop_ids_that_begin_with_an_end_of_text() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"<eos>", b"c"], eos_ids=[1])
+    stream = ChatStream(Detokenizer(vocabulary), stop_ids=[[1, 2]], min_tokens=1)
+    for each in (stream.copy(), stream):
+        assert [*each.feed([1, 2]), *each.flush()] == []
+        assert each.stopped == (1, 2)
+
+
+def test_a_mark_that_is_ahead_of_the_stream_is_refused() -> None:
+    stream = ChatStream(Detokenizer(SMALL))
+    early = stream.mark()
+    stream.push(HELLO)
+    late = stream.mark()
+    assert stream.rollback(early) == {"content": 5}
+    with pytest.raises(ValueError, match="after the position"):
+        stream.rollback(late)
+    assert [delta.text for delta in stream.push(WORLD)] == [" world"]

@@ -432,3 +432,36 @@ def test_what_is_no_integer_is_refused_whether_or_not_it_equals_an_id_that_came_
         with pytest.raises(VocabularyError):
             t.push(refused)
         assert t.push(0) == "caf"
+
+
+def test_a_flush_that_fails_changes_no_stream():
+    v = Vocabulary.from_bytes([b"\xe4", b"a"])
+    for _ in range(3):
+        t = Detokenizer(v, errors="strict")
+        t.push(0)
+        for _ in range(2):
+            with pytest.raises(UnicodeDecodeError):
+                t.flush()
+        assert t.held_bytes == b"\xe4"
+        with pytest.raises(UnicodeDecodeError):
+            t.push(1)
+
+
+@pytest.mark.native  # the wheel for browsers shortens private names
+def test_all_steps_that_live_are_counted(monkeypatch):
+    most = 100
+    monkeypatch.setattr("detok_py.decode.table.MAX_STEPS", most)
+    leads = [bytes([byte]) for byte in range(0xC2, 0xF5)]
+    t = Detokenizer(Vocabulary.from_bytes([*leads, *[b"%d" % n for n in range(50)]]))
+    for word in range(len(leads), len(leads) + 50):
+        for lead in range(len(leads)):
+            t.feed([lead, word])
+    seen = {}
+    todo = [t._tables.default_row, *t._tables.rows.values()]
+    while todo:
+        row = todo.pop()
+        if id(row) not in seen:
+            seen[id(row)] = row
+            todo += [row for _, row in row.steps.values()]
+    texts = len(t._tables.default_row.texts) - len(t._tables.default_row.steps)
+    assert sum(len(row.texts) for row in seen.values()) - texts <= most

@@ -154,3 +154,9 @@ def test_a_replacement_by_regular_expression_may_stand_before_the_join_and_behin
     regex = {"type": "Replace", "pattern": {"Regex": r"\p{N}+"}, "content": "#"}
     tokens, text = read_rules(sequence(regex, FUSE, regex, STRIP))
     assert tokens[0].replace("a12b٣") == text[0].replace("a12b٣") == "a#b#"
+
+
+def test_a_regular_expression_of_a_packed_vocabulary_has_a_limit():
+    replace = {"type": "Replace", "pattern": {"Regex": "a?" * 1100}, "content": ""}
+    with pytest.raises(TokenizerFormatError, match="at most 2048 characters"):
+        read_rules(replace)

@@ -1,6 +1,7 @@
 """The automaton that finds words: the first match, the state between chunks, the held length."""
 
 import random
+from typing import Any
 
 import pytest
 from work import lines_run
@@ -150,3 +151,21 @@ def test_a_long_stop_list_costs_work_when_it_is_made_and_none_for_each_character
     assert many[1] < few[1] * 2 + 60 * 1200
     assert many[2] < 1.1 * few[2], "a character costs more with more stops"
     assert many[3] == few[3]
+
+
+@pytest.mark.native  # the wheel for browsers shortens private names
+def test_a_second_thread_holds_what_the_first_one_is_working_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    automaton = search("STOP")
+    state = state_after(automaton, "x ST")
+    match_kind, seen = WordSearch.match_kind, []
+
+    def interrupted(self: WordSearch, *given: Any) -> str | None:
+        if not seen:
+            seen.append(-1)
+            seen[0] = self.held_length(state)
+        return match_kind(self, *given)
+
+    monkeypatch.setattr(WordSearch, "match_kind", interrupted)
+    assert (automaton.held_length(state), seen) == (2, [2])

@@ -491,3 +491,13 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path):
     file.mkdir()
     with pytest.raises(TokenizerFormatError):
         load_tokenizer(file)
+
+
+def test_half_a_surrogate_pair_in_a_special_token_is_refused():
+    document = tekken()
+    document["special_tokens"] = [{"rank": 0, "token_str": "\ud800"}]
+    document["config"]["default_num_special_tokens"] = 1
+    with pytest.raises(TokenizerFormatError, match="half a surrogate pair"):
+        tekken_file.parse(json.dumps(document).encode())
+    with pytest.raises(TokenizerFormatError, match="half a surrogate pair"):
+        load_tokenizer(rank_file(), pattern=".", special_tokens=["\ud800"])

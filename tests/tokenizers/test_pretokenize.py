@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from work import lines_run
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.patterns import unicode_classes as uc
@@ -282,3 +283,18 @@ def test_pieces_keep_their_characters_above_the_first_plane() -> None:
     pattern = compile_pattern(CL100K, "rust")
     text = "🦊🦊 a𝒳b 𝟙𝟚𝟛𝟜 x 🦊"
     assert pattern.findall(text) == ["🦊🦊", " a𝒳b", " ", "𝟙𝟚𝟛", "𝟜", " x", " 🦊"]
+
+
+@pytest.mark.parametrize("pattern", ["(" * 30 + "a" + ")?" * 30, "(?:" * 30 + "a" + "){2}" * 30])
+def test_a_repetition_in_a_repetition_does_not_double_the_work(pattern):
+    few, many = [
+        lines_run(lambda n=n: compile_pattern("(?:" * n + "a" + "){2}" * n)) for n in (5, 20)
+    ]
+    assert many < 40 * few
+    compile_pattern(pattern)
+
+
+def test_repetitions_that_follow_each_other_are_at_most_four():
+    compile_pattern("a{2}{2}{2}{2}")
+    with pytest.raises(TokenizerFormatError, match="more than 4 repetitions follow each other"):
+        compile_pattern("a" + "{2}" * 30)

@@ -72,6 +72,14 @@ def test_a_tokenizer_of_every_format_pickles(used, tmp_path: Path):
         assert again.vocabulary.sha256 == tokenizer.vocabulary.sha256
 
 
+def test_a_tokenizer_pickles_with_the_ends_of_text_that_its_vocabulary_does_not_have():
+    model = b'{"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"a"}}'
+    tokenizer = load_tokenizer({"tokenizer.json": model, "config.json": b'{"eos_token_id":[0,5]}'})
+    again = pickle.loads(pickle.dumps(tokenizer))
+    assert again.eos_ids == tokenizer.eos_ids == {0, 5}
+    assert again.is_eos(5) and tokenizer.is_eos(5)
+
+
 @pytest.mark.parametrize("indent", [None, 1])
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 @pytest.mark.parametrize("as_pairs", [True, False])
