@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import build_site
 import pytest
 
 pytestmark = pytest.mark.native  # about the files of the repository
@@ -71,3 +72,42 @@ def test_the_demo_connects_through_the_library_and_asks_for_details() -> None:
     ask = (WEB / "demo" / "ask.js").read_text("utf-8")
     assert 'import { connect } from "../src/index.js"' in ask
     assert "details: true" in page
+
+
+def test_a_site_says_nothing_of_a_bridge_that_it_does_not_have() -> None:
+    page = build_site.index_page()
+    about = re.sub("<[^>]+>", "", page[page.index('<details class="about">') :])
+    assert "A worker cuts your text into tokens. Python runs in that worker" in about
+    assert "It keeps its memory in this browser" in about
+    assert not re.findall("WebSocket|micropip|the engine;|the bridge has", about)
+    assert "hidden" not in page[page.index('<details class="about">') : page.index("</details>")]
+
+
+def rgb(color: str) -> list[float]:
+    return [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """Return the contrast of two colours as WCAG 2.2 computes it."""
+
+    def luminance(color: list[float]) -> float:
+        parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fields_have_edges_and_marked_tokens_have_bytes_that_can_be_seen(scheme: str) -> None:
+    css = (WEB / "examples" / "chat" / "palette.css").read_text("utf-8")
+    css += (WEB / "demo" / "page.css").read_text("utf-8")
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", css)
+    colors = {name: rgb(dict(light=light, dark=dark)[scheme]) for name, light, dark in pairs}
+    [share] = re.findall(r"--edge: color-mix\(in srgb, var\(--line\), var\(--ink\) (\d+)%", css)
+    mixed = zip(colors["line"], colors["ink"], strict=True)
+    edge = [line + (ink - line) * int(share) / 100 for line, ink in mixed]
+    assert css.count("1px solid var(--edge)") == 2
+    for around in ("card", "paper"):
+        assert contrast(edge, colors[around]) >= 3
+    assert contrast(colors["soft"], colors["link-wash"]) >= 4.5

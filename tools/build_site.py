@@ -120,12 +120,15 @@ def without_skips(page: str) -> str:
 
 def index_page() -> str:
     """Return index.html with relative addresses, marked as part of a site, with a link to the
-    site's documents, and without the link to the examples, which need a bridge.
+    site's documents, with what it says of a site in place of what it says of a bridge, and without
+    the link to the examples, which need a bridge.
     """
     page = (PAGE / "index.html").read_text(encoding="utf-8")
     page = re.sub(r'(href|src)="/(?!/)', r'\1="', page)
     page = re.sub('(<a id="to-documents" href=")[^"]+', r"\1docs/index.html", page)
     page = re.sub(' <a id="to-examples".*?</a>', "", page)
+    page = re.sub('<span class="bridge">.*?</span>', "", page)
+    page = page.replace('<span class="site" hidden>', "<span>")
     return page.replace("<html ", "<html data-site ", 1)
 
 

@@ -75,6 +75,26 @@ def test_axe_finds_nothing(broken: Any, state: str) -> None:
 
 
 @pytest.mark.full
+def test_what_is_chosen_is_told_apart_in_forced_colors(booted: Any) -> None:
+    booted.stream_text("né", cut="byte")
+    page = booted.page
+    show_wild(page)
+    page.emulate_media(forced_colors="active")
+    styles = """(some) => some.map((one) => {
+      const { backgroundColor, outlineStyle } = getComputedStyle(one);
+      return `${backgroundColor} ${outlineStyle}`;
+    })"""
+    choices = page.locator(".more-panes button")
+    off, on = choices.evaluate_all(styles)
+    assert off != on
+    page.locator(".chip").nth(1).hover()
+    expect(page.locator(".chip.linked")).to_have_count(1)
+    linked, other = page.locator(".chip.linked, .chip:nth-child(1)").evaluate_all(styles)
+    assert linked != other
+    page.emulate_media(forced_colors="none")
+
+
+@pytest.mark.full
 def test_axe_finds_nothing_while_the_introduction_plays(first_visit: Any) -> None:
     page = first_visit.page
     first_visit.open("?runtime=micropython")

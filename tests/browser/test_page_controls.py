@@ -67,7 +67,7 @@ def test_tokens_that_come_later_are_dimmed_and_can_be_gone_to(booted: Any) -> No
 
 
 @pytest.mark.full
-def test_keys_work_wherever_the_focus_is_and_the_next_place_wraps(booted: Any) -> None:
+def test_keys_work_anywhere_in_the_stream_and_the_next_place_wraps(booted: Any) -> None:
     booted.stream_text("aébé", cut="byte")
     page, place = booted.page, booted.page.locator("#fault-place")
     page.locator("#export").focus()
@@ -201,6 +201,10 @@ def test_the_times_are_drawn_by_a_library_that_comes_when_it_is_asked_for(demo: 
     demo.page.locator("#tab-times").click()
     expect(demo.page.locator("#times canvas")).to_be_visible()
     expect(demo.page.locator("#times")).to_contain_text("decoding")
+    # Other colours are drawn.
+    demo.page.evaluate("() => { document.querySelector('#times canvas').className = 'before'; }")
+    demo.page.emulate_media(color_scheme="dark")
+    expect(demo.page.locator("#times canvas")).not_to_have_class("before")
     assert demo.complaints == []
 
 

@@ -1,5 +1,6 @@
 """A newcomer opens a stream: a drop zone that one sees, samples, and words that are explained."""
 
+import re
 from typing import Any
 
 import pytest
@@ -84,6 +85,7 @@ def test_each_word_that_is_not_plain_has_an_explanation(demo: Any) -> None:
     page = demo.page
     demo.open()  # a page of its own: in Firefox only the newest one's keys press its buttons
     demo.stream_text("né")
+    expect(page.locator("#runtime")).to_have_accessible_name(re.compile("in WebAssembly$"))
     signs = page.get_by_role("button", name="What does")
     for n in range(signs.count()):
         sign = signs.nth(n)

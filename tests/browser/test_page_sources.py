@@ -67,6 +67,7 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
     opened(booted, tmp_path / "broken.sse", "\n".join(lines))
     page = booted.page
     expect(page.locator("#tab-faults")).to_have_text("Faults (1 in doubt)")
+    page.locator("#pane-held").focus()
     page.keyboard.press("f")
     expect(page.locator("#position")).to_have_text("3 / 4")
     page.locator("#tab-faults").click()

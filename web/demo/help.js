@@ -17,7 +17,7 @@ const HELP = [
   [
     "dt:has(+ #engine-name)",
     "Engine",
-    "The program that runs the model: llama.cpp, vLLM, Ollama and others. The bridge is the program that serves this page and asks the engine for you: detok serve.",
+    "The program that runs the model: llama.cpp, vLLM, Ollama and others. The bridge, detok serve, is the program between it and a page.",
   ],
   [
     "dt:has(+ #engine-fidelity)",

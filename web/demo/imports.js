@@ -38,11 +38,22 @@ export async function takeFile(file, open, waiting) {
   }
 }
 
-/** Open what is pasted outside of a field. @param {(file: File) => void} take */
+/** Inputs that take no text. Those of all other types keep what is pasted into them. */
+const TEXTLESS = [
+  ...["button", "checkbox", "color", "file", "hidden"],
+  ...["image", "radio", "range", "reset", "submit"],
+];
+
+/** @param {EventTarget | null} target */
+const takesText = (target) =>
+  target instanceof HTMLTextAreaElement ||
+  (target instanceof HTMLInputElement && !TEXTLESS.includes(target.type));
+
+/** Open what is pasted outside of a field for text. @param {(file: File) => void} take */
 export function onPaste(take) {
   document.addEventListener("paste", (event) => {
     const { target, clipboardData } = event;
-    if (target instanceof Element && target.closest("input, textarea, select")) return;
+    if (takesText(target)) return;
     const file = clipboardData?.files[0];
     const text = clipboardData?.getData("text/plain");
     if (!file && !text) return;

@@ -17,6 +17,7 @@ import {
   saveCapture,
   showEntries,
 } from "./captures.js";
+import { copyText } from "./clipboard.js";
 import { address, button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
@@ -342,7 +343,7 @@ function conclude({ state: next, sentence }) {
   } else if (sentence === "Stopped.") sayStatus(sentence);
   else {
     if (sentence) showAlert(sentence);
-    sayStatus(`Complete, ${playback.countedWords()}.`);
+    sayStatus(`Complete, ${playback.countedCharacters()}.`);
   }
 }
 
@@ -530,8 +531,7 @@ async function copyReport() {
   const recording = playback.shownRecording();
   if (!worker || !recording) return;
   try {
-    const text = await reportText(recording, described);
-    await navigator.clipboard.writeText(text);
+    await copyText(() => reportText(recording, described));
     showAlert(
       "The report is in the clipboard, as Markdown. It has the text of this stream, but not the prompt.",
     );
@@ -545,7 +545,7 @@ async function copyTest(make, label) {
   const recording = playback.shownRecording();
   if (!recording) return;
   try {
-    await navigator.clipboard.writeText(make(recording, aboutStream(recording)));
+    await copyText(() => make(recording, aboutStream(recording)));
     showAlert(`A test is in the clipboard: ${label}. It has the text of this stream.`);
   } catch (error) {
     showAlert(`No test could be copied. ${messageOf(error)}`);

@@ -80,8 +80,17 @@ export function show(recording, mode, options = {}) {
   player.load(recording, mode);
   transportDue = 0;
   showTransport();
-  if (!element("times", HTMLElement).hidden) void drawTimes(recording, painted);
+  redrawTimes();
 }
+
+/** Draw the times of the shown recording, if they are on the page. */
+function redrawTimes() {
+  if (!element("times", HTMLElement).hidden) void drawTimes(player.recording, painted);
+}
+
+// The canvas has the colours of the moment in which it was drawn.
+for (const colours of ["(prefers-color-scheme: dark)", "(forced-colors: active)"])
+  matchMedia(colours).addEventListener("change", redrawTimes);
 
 /** The recording has grown: paint in the next frame. */
 export function wake() {
@@ -108,12 +117,13 @@ export function showPlayback(shown) {
 }
 
 /**
- * How many words the recording has, as "1 word". The panes may not show all of them yet.
+ * How many characters the recording has, as "1 character": code points, because not every language
+ * has spaces between words. The panes may not show all of them yet.
  */
-export function countedWords() {
+export function countedCharacters() {
   const { recording } = player;
-  const count = recording?.tracks.held.text(0, recording.length).match(/\S+/g)?.length ?? 0;
-  return `${count} ${count === 1 ? "word" : "words"}`;
+  const count = [...(recording?.tracks.held.text(0, recording.length) ?? "")].length;
+  return `${count} ${count === 1 ? "character" : "characters"}`;
 }
 
 /** Play this many tokens a second; 0: as they came. @param {number} tokens */
@@ -153,7 +163,7 @@ function onPaint({ from, to }) {
   if (player.mode === "paused" || over) showDetails(player.position - 1);
   else showDetails(-1);
   if (!over) return;
-  if (!element("times", HTMLElement).hidden && onEnd) void drawTimes(recording, painted);
+  if (onEnd) redrawTimes();
   const ended = onEnd;
   onEnd = undefined;
   ended?.();
@@ -334,13 +344,17 @@ const keys = {
   End: toEnd,
   f: seekFault,
 };
+/** What writes a character is a key of the page only where the stream has the focus. */
+const IN_STREAM = [",", ".", "f"];
+/** With Shift they extend a selection. */
+const EXTENDING = ["ArrowLeft", "ArrowRight", "Home", "End"];
 /**
  * An element keeps the keys that it uses: a field all, a button the space bar, a list the arrows.
  */
 const OWN_KEYS = [
   { keys: Object.keys(keys), selector: "input[type=text], select, textarea" },
   { keys: [" "], selector: "button, summary, input, a" },
-  { keys: ["ArrowLeft", "ArrowRight", "Home", "End"], selector: "input, [role=tab]" },
+  { keys: EXTENDING, selector: "input, [role=tab]" },
 ];
 
 document.addEventListener("keydown", (event) => {
@@ -348,12 +362,11 @@ document.addEventListener("keydown", (event) => {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const act = keys[key];
   const { target } = event;
-  if (!act) return;
-  if (
-    target instanceof Element &&
-    OWN_KEYS.some((own) => own.keys.includes(key) && target.closest(own.selector))
-  )
-    return;
+  if (!act || (event.shiftKey && EXTENDING.includes(key))) return;
+  const at = (/** @type {string} */ selector) =>
+    target instanceof Element && target.closest(selector) !== null;
+  if (IN_STREAM.includes(key) && !at(".stage")) return;
+  if (OWN_KEYS.some((own) => own.keys.includes(key) && at(own.selector))) return;
   event.preventDefault();
   act();
 });

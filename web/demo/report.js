@@ -71,22 +71,29 @@ export async function reportText(recording, described) {
     ...picture,
     fence,
   ];
-  if (faults.length) {
-    const bytes = unit === "chunk" ? "its text in UTF-8" : "bytes";
-    lines.push("", `| ${unit} | id | ${bytes} | what happened |`, "|---|---|---|---|");
-    for (const fault of faults.slice(0, MOST_FAULTS)) {
-      const { id, bytes } = recording.step(fault.step);
-      lines.push(
-        `| ${fault.step + 1} | ${id ?? "–"} | \`${hexOf(bytes, 16)}\` | ${fault.verdict ? describePlace(recording, fault) : describeFault(recording, fault)} |`,
-      );
-    }
-    if (faults.length > MOST_FAULTS) lines.push("", `… ${faults.length - MOST_FAULTS} more.`);
-  }
+  if (faults.length) lines.push("", ...tableOf(recording));
   const link = await linkOf(await captureText(recording, described));
   if (link) lines.push("", ELSEWHERE, "", `[Open this stream in detok](${link})`);
   else lines.push("", TOO_LARGE);
   return `${lines.join("\n")}\n`;
 }
+
+/** The faults, as lines of a Markdown table. @param {Recording} recording */
+export function tableOf(recording) {
+  const { faults, unit } = recording;
+  const bytes = unit === "chunk" ? "its text in UTF-8" : "bytes";
+  const lines = [`| ${unit} | id | ${bytes} | what happened |`, "|---|---|---|---|"];
+  for (const fault of faults.slice(0, MOST_FAULTS)) {
+    const { id, bytes } = recording.step(fault.step);
+    const said = (fault.verdict ? describePlace : describeFault)(recording, fault);
+    lines.push(`| ${fault.step + 1} | ${id ?? "–"} | \`${hexOf(bytes, 16)}\` | ${cellOf(said)} |`);
+  }
+  if (faults.length > MOST_FAULTS) lines.push("", `… ${faults.length - MOST_FAULTS} more.`);
+  return lines;
+}
+
+/** A text that neither "|" nor a line end takes out of its cell. @param {string} text */
+const cellOf = (text) => text.replace(/[\r\n]/g, visible).replace(/[\\|]/g, "\\$&");
 
 /**
  * The title and the description of a stream, for a test.

@@ -276,9 +276,20 @@ function makeMore(where, act) {
   return more;
 }
 
-/** A text, or the beginning of a long one, to quote. @param {string} text */
-const beginOf = (text) => (text.length > MOST_QUOTED ? `${text.slice(0, MOST_QUOTED)}…` : text);
+/** A longer text is quoted by its first characters. */
 const MOST_QUOTED = 200;
+
+/**
+ * A text, or the beginning of a long one, as a quotation. The isolate around it (U+2068, U+2069)
+ * keeps text from right to left and the sentence in their own order.
+ * @param {string} text
+ */
+function quoted(text) {
+  const characters = [...text.slice(0, 2 * MOST_QUOTED + 2)];
+  const long = characters.length > MOST_QUOTED;
+  const shown = long ? `${characters.slice(0, MOST_QUOTED).join("")}…` : text;
+  return `\u2068${JSON.stringify(shown)}\u2069`;
+}
 
 /** A step in a sentence. @param {Recording} recording @param {number} n */
 export function describeStep(recording, n) {
@@ -292,11 +303,11 @@ export function describeStep(recording, n) {
     ...(ids?.length ? [`came with ${ids.length === 1 ? "id" : "ids"} ${ids.join(", ")}`] : []),
     ...(line === undefined ? [] : [`line ${line} of the file`]),
     ...(recording.timed ? [`at ${recording.secondsOf(at, 3)} s`] : []),
-    text ? `adds ${JSON.stringify(beginOf(text))}` : "adds no text",
+    text ? `adds ${quoted(text)}` : "adds no text",
     ...(recording.hasMarkup(n) ? ["has markup of the format"] : []),
     ...(heldBytes.length === 1 ? ["1 byte waits"] : []),
     ...(heldBytes.length > 1 ? [`${heldBytes.length} bytes wait`] : []),
-    ...(heldText ? [`${JSON.stringify(beginOf(heldText))} waits`] : []),
+    ...(heldText ? [`${quoted(heldText)} waits`] : []),
   ];
   return parts.join(", ");
 }

@@ -14,7 +14,7 @@ import { element } from "./dom.js";
 const LIBRARY = new URL("../examples/built/uplot.js", import.meta.url).href;
 const STYLE = new URL("../examples/built/uplot.css", import.meta.url).href;
 /** More points than pixels show nothing more. */
-const MOST_TOKENS = 20_000;
+const MOST_POINTS = 20_000;
 
 const panel = element("times", HTMLElement);
 /** @type {Promise<typeof import("uplot")> | undefined} */
@@ -55,7 +55,8 @@ export async function drawTimes(recording, painted) {
     if (mine !== asked) return;
     const style = getComputedStyle(panel);
     plot?.destroy();
-    panel.replaceChildren(summary(lanes.values, recording.unit));
+    const { every, data } = drawnOf(lanes);
+    panel.replaceChildren(summary(lanes.values, recording.unit, every));
     const ink = style.getPropertyValue("--soft") || style.color;
     plot = new uPlot(
       {
@@ -86,7 +87,7 @@ export async function drawTimes(recording, painted) {
           }),
         ],
       },
-      [lanes.steps, ...lanes.values],
+      data,
       panel,
     );
     plot.root.querySelector("canvas")?.setAttribute("aria-hidden", "true");
@@ -147,10 +148,13 @@ function resolved(name) {
   return color;
 }
 
-/** @param {Recording} recording @param {Float64Array} painted */
-function lanesOf(recording, painted) {
-  const count = Math.min(recording.count, MOST_TOKENS);
-  const steps = Array.from({ length: count }, (_, n) => n + 1);
+/**
+ * The times of every step, lane by lane.
+ * @param {Recording} recording
+ * @param {Float64Array} painted
+ */
+export function lanesOf(recording, painted) {
+  const { count } = recording;
   /** @type {(number | null)[][]} */
   const values = LANES.map(() => Array(count).fill(null));
   const [gaps, decoding, waiting, painting] = /** @type {[any[], any[], any[], any[]]} */ (values);
@@ -164,7 +168,23 @@ function lanesOf(recording, painted) {
     for (; open < n; open++) waiting[open] = positive(at - recording.timeOf(open));
     open = n + 1;
   }
-  return { count, steps, values };
+  return { count, values };
+}
+
+/**
+ * What is drawn of the lanes: of every so many steps the longest time of each lane.
+ * @param {{count: number, values: (number | null)[][]}} lanes
+ */
+export function drawnOf({ count, values }) {
+  const every = Math.ceil(count / MOST_POINTS);
+  const steps = Array.from({ length: Math.ceil(count / every) }, (_, n) => n * every + 1);
+  const longest = values.map((lane) =>
+    steps.map((step) => {
+      const some = lane.slice(step - 1, step - 1 + every);
+      return some.reduce((most, one) => ((one ?? 0) > (most ?? 0) ? one : most), null);
+    }),
+  );
+  return { every, data: /** @type {import("uplot").AlignedData} */ ([steps, ...longest]) };
 }
 
 /** A logarithmic scale has no place for 0. @param {number} value */
@@ -175,8 +195,9 @@ const positive = (value) => (value > 0 ? value : null);
  * before, and most tokens wait 0 ms.
  * @param {(number | null)[][]} values
  * @param {string} unit
+ * @param {number} every  Of how many steps one is drawn.
  */
-function summary(values, unit) {
+function summary(values, unit, every) {
   const line = document.createElement("p");
   line.append(`Medians of what took longer than 0 ms, for each ${unit}: `);
   LANES.forEach(({ label, colour, sign }, n) => {
@@ -187,6 +208,7 @@ function summary(values, unit) {
     lane.textContent = `${sign} ${label} ${middle === undefined ? "–" : `${short(middle)} ms`}`;
     line.append(lane, " ");
   });
+  if (every > 1) line.append(`Of every ${every} ${unit}s, the longest times are drawn.`);
   return line;
 }
 

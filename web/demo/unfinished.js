@@ -1,6 +1,7 @@
 /**
  * The answer that is still coming, kept in this tab for its address. A page that is loaded again,
- * or gets a new worker, resumes it from its beginning.
+ * or gets a new worker, resumes it from its beginning. What the address says of how a stream is
+ * shown may have changed.
  *
  * Until the bridge has confirmed the run, the page does not know whether its request arrived. It
  * then sends the request again with the same id; the bridge makes one run of the two. If the
@@ -11,10 +12,20 @@
 
 const KEY = "detok-answer";
 
+/** Parameters of the address that the reader can change while an answer is coming. */
+const SHOWING = ["speed", "rule", "runtime"];
+
+/** What the address asks for. */
+function asked() {
+  const query = new URLSearchParams(location.search);
+  for (const name of SHOWING) query.delete(name);
+  return String(query);
+}
+
 /** @param {Question} question */
 export function keepUnfinished(question) {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify({ ...question, search: location.search }));
+    sessionStorage.setItem(KEY, JSON.stringify({ ...question, asked: asked() }));
   } catch {
     // Storage is full or refused.
   }
@@ -32,7 +43,7 @@ export function forgetUnfinished() {
 export function recallUnfinished() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
-    return kept.request?.id && kept.search === location.search ? kept : undefined;
+    return kept.request?.id && kept.asked === asked() ? kept : undefined;
   } catch {
     return undefined;
   }
