@@ -325,6 +325,32 @@ def test_troubleshooting_has_every_kind_and_code_of_the_library():
     assert {str(code): sentence for code, sentence in CLOSED.items()}.items() <= codes.items()
 
 
+def codes_of_the_exit():
+    """Yield the codes with which the OpenAI-compatible routes refuse a request."""
+    for file in (ROOT / "detok_py" / "bridge").glob("openai_*.py"):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("ExitError"), args=[_, _, ast.Constant(code), *_]):
+                    yield code
+                case ast.AnnAssign(target=ast.Name("STATUSES"), value=ast.Dict(values=statuses)):
+                    yield from (ast.literal_eval(status)[1] for status in statuses)
+
+
+def test_every_code_of_the_openai_routes_is_explained():
+    codes = set(codes_of_the_exit())
+    explained = (ROOT / "docs" / "openai-exit.md").read_text("utf-8")
+    assert len(codes) > 15
+    assert {code for code in codes if f"`{code}`" not in explained} == set()
+
+
+def test_every_option_of_check_is_explained():
+    parser = argparse.ArgumentParser(add_help=False)
+    options.add_arguments(parser)
+    given = {each for action in parser._actions for each in action.option_strings}
+    explained = (ROOT / "docs" / "testing-your-ui.md").read_text("utf-8")
+    assert {each for each in given if each not in explained} == set()
+
+
 def test_troubleshooting_has_every_public_error_of_python():
     classes = {
         key
