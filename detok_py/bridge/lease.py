@@ -165,15 +165,17 @@ class SharedRun:
         if "d" in header and not log.data:
             self.begin(header["d"], header.get("m") or None)
         log.hold = do_nothing  # so that the session wakes once
-        for op, count, payload in read_records(records):
-            skip = log.position - at
-            if skip < count:
-                log.add(op, count - skip, payload[wire.split_at(op, payload, skip) :])
-            at += count
-        if "e" in header:
-            # The store may have lost its last part, which readers here have seen.
-            log.close(header["e"] if at == log.position else lost_end())
-        log.hold = None
+        try:
+            for op, count, payload in read_records(records):
+                skip = log.position - at
+                if skip < count:
+                    log.add(op, count - skip, payload[wire.split_at(op, payload, skip) :])
+                at += count
+            if "e" in header:
+                # The store may have lost its last part, which readers here have seen.
+                log.close(header["e"] if at == log.position else lost_end())
+        finally:
+            log.hold = None
         log.show(log.position, ended=log.end is not None)
         self.log_id = key
         self.lost_at = None
@@ -218,7 +220,7 @@ class SharedRun:
         old = self.run.log
         new = Log(max_size=old.max_size, base=old.base, codec=old.codec)
         if old.data:
-            new.start(old.data)
+            new.start(old.data, old.begins)
         for piece in pieces(old, old.base, old.shown):
             new.add(*piece)
         new.acked = old.acked

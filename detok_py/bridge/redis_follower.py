@@ -8,8 +8,9 @@ and entries for their producers. Two blocking XREADs follow all streams.
 import asyncio
 import contextlib
 import json
+import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -17,9 +18,12 @@ from ..protocol import wire
 from ..protocol.reader import Attempt
 from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
+from .jobs import fault_of
 from .lease import SharedRun, unpack
 from .redis_link import Call, Link, key_of, text
 from .store import clock
+
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 DEAD = "The bridge that made this answer was lost; the text so far is kept. Ask again."
 _DEAD_END = {"type": "error", "code": wire.ENGINE_DOWN, "message": DEAD, "retry": True}
@@ -131,7 +135,8 @@ class Follower:
             if shared.follows and shared.lost_at is None
         }
         for shared, entries in await self._read("log", chosen):
-            self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
+            with _reading(shared):
+                self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
 
     async def listen(self) -> None:
         """Read what readers elsewhere ask for. This is a command of its own, because few entries
@@ -199,7 +204,8 @@ class Follower:
             if status in ("gone", "lost"):
                 shared.lose(self.link.times.lease)
             elif status == "ok":
-                self._take_look(shared, reply, before)
+                with _reading(shared):
+                    self._take_look(shared, reply, before)
                 if shared.cancelled and shared.run.log.end is None:
                     self.ask_soon(shared)
 
@@ -273,7 +279,8 @@ class Follower:
             run.digest = text(reply[6])
             shared = self.share(run, tag, claiming=False)
             before = 0
-        self._take_look(shared, reply, before)
+        with _reading(shared):
+            self._take_look(shared, reply, before)
         return ("ended" if text(reply[5]) else status), shared
 
     def drop(self, run: Run) -> None:
@@ -287,6 +294,18 @@ class Follower:
         """Remove what only this replica uses."""
         with contextlib.suppress(*self.link.errors):
             await self.link.client.delete(self._wake_key)
+
+
+@contextlib.contextmanager
+def _reading(shared: SharedRun) -> Iterator[None]:
+    """End a run that cannot be read, because a replica of another version writes it, or because of
+    a bug: the runs that are read after it go on.
+    """
+    try:
+        yield
+    except Exception as error:
+        log.error("store_fault", extra={"fields": fault_of(error)})
+        shared.lose(0.0)
 
 
 def _word(shared: SharedRun) -> str:

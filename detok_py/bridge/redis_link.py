@@ -69,7 +69,9 @@ class Link:
                 retry=None,
                 max_connections=16,
             )
-        except ValueError as error:
+            # Making a connection, which is not opened here, checks the options of the address.
+            self.client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, client.RedisError) as error:
             raise StoreError(
                 f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
             ) from None

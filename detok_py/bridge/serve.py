@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import gc
 import json
+import logging
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from .attached import AttachedEngine
 from .engines_command import PORTS
 from .find import attach_engine, finder, read_tokenizer
 from .gate import Gate, check_origin, new_token
+from .jobs import fault_of
 from .redis_store import RedisStore
 from .server import (
     ServeError,
@@ -32,6 +34,8 @@ from .server import (
     set_up_logging,
 )
 from .stream import Bridge
+
+log: logging.Logger = logging.getLogger("detok.bridge")
 
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
 RETURN_SECONDS = 20.0
@@ -64,6 +68,14 @@ def _return_large_blocks() -> None:
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another libc
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 << 10)
+
+
+def log_fault(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log the place of an error that nothing has caught. asyncio would print its message, which may
+    have content.
+    """
+    error = context.get("exception")
+    log.error("loop_fault", extra={"fields": fault_of(error) if error is not None else {}})
 
 
 async def return_memory(bridge: Bridge) -> None:
@@ -131,6 +143,7 @@ def _listen(args: argparse.Namespace) -> Listening:
 async def _serve(
     args: argparse.Namespace, engines: list[AttachedEngine], listening: Listening
 ) -> None:
+    asyncio.get_running_loop().set_exception_handler(log_fault)
     assets = Assets()
     bridge = _bridge(args, engines, listening)
     gate = Gate(
@@ -155,6 +168,10 @@ async def _serve(
         if serving.done():
             opening.cancel()
             return await serving
+        if opening.exception() is not None:
+            server.stop()
+            await serving
+            opening.result()
         for attached in bridge.engines:
             if attached.refused is not None:
                 server.stop()

@@ -325,9 +325,12 @@ async def test_a_store_that_has_just_been_started_takes_no_new_runs():
     assert "just been started" in refusal.message
 
 
-def test_an_address_that_is_none_is_one_sentence():
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1", "redis://h?unknown=1", "rediss://h?ssl_cert_reqs=maybe"]
+)
+def test_an_address_that_is_none_is_one_sentence(url):
     with pytest.raises(StoreError, match="expected a form like redis://"):
-        RedisStore("http://127.0.0.1")
+        RedisStore(url)
 
 
 class Replica:

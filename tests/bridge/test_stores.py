@@ -16,11 +16,13 @@ from redis_rig import redis_server
 from waiting import eventually
 
 from detok_py.bridge import redis_scripts as scripts
+from detok_py.bridge.lease import SharedRun
 from detok_py.bridge.redis_link import PARTS, key_of
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore, resumes
 from detok_py.protocol import wire
 from detok_py.protocol.reader import ANYONE
+from detok_py.protocol.runs import Runs
 from detok_py.protocol.server import ServerSession
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -435,6 +437,36 @@ async def test_a_reader_that_is_ahead_of_a_log_that_was_cut_keeps_its_text(redis
         # Not the sum of the shorter log, which the client would call a breach of the protocol.
         assert "sha256" not in end
         assert there.data == b"".join(PIECES[:3])
+
+
+UNREADABLE = [{"b": b'{"version":2}\n'}, {"c": b""}, {"b": b'{"s":4}\n\x07\x01\x01x'}]
+
+
+@pytest.mark.parametrize("entry", UNREADABLE, ids=["no start", "no entry", "an unknown op"])
+async def test_an_entry_that_cannot_be_read_ends_its_run_and_no_other(redis, entry):
+    other = {"id": f"{RUN}2", "want": "bytes"}
+    async with two_places("redis", redis) as (here, there):
+        pairs = [(await here.generate(), there)]
+        writer, reader = Place(here.store), Place(there.store)
+        pairs += [(await writer.receive(type="generate", prompt="hi", **other), reader)]
+        for run, place in pairs:
+            write(run, PIECES[:1], reason=None)
+            await place.receive(type="resume", id=run.id, after=0)
+            await place.reads(PIECES[0])
+        log = key_of(here.store.tag_of(RUN), "log")
+        await here.store.link.client.xadd(log, entry, id="900-9")
+        await there.ends_with("error", code=4503, retry=True)
+        assert there.data == PIECES[0]
+        write(pairs[1][0], PIECES[1:])
+        await reader.reads(TEXT)
+        await reader.ends_with("finished", reason="eos")
+
+
+def test_a_run_whose_lease_is_lost_begins_as_before():
+    run = Runs().create(RUN, {})
+    run.log.start("bytes", "reasoning")
+    SharedRun(run, "tag", claiming=False).lose_lease()
+    assert run.log.started == "bytes reasoning"
 
 
 async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
