@@ -77,7 +77,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         help="accept WebSockets without an Origin header (from programs other than browsers)",
     ),
     "--allow-remote-engine": dict(action="store_true", help="allow an --engine on another machine"),
-    "--max-clients": dict(type=int, default=8, help="concurrent WebSockets (default 8)"),
+    "--max-clients": dict(
+        type=int, default=8, help="concurrent clients: WebSockets, and answers on /v1 (default 8)"
+    ),
     "--continue": dict(
         dest="continue_seconds",
         type=float,

@@ -271,10 +271,11 @@ async def close(receive: Receive, send: Send, code: int, sentence: str) -> None:
 
 
 def check_origin(origin: str) -> str:
-    """Return an origin if it has the form scheme://host[:port]; else raise ValueError.
+    """Return an origin in the form that browsers send, without the default port of its scheme.
+    Raises ValueError unless it has the form scheme://host[:port].
 
-    >>> check_origin("http://localhost:3000")
-    'http://localhost:3000'
+    >>> check_origin("http://localhost:3000"), check_origin("https://app.example:443")
+    ('http://localhost:3000', 'https://app.example')
     >>> check_origin("*")
     Traceback (most recent call last):
         ...
@@ -284,4 +285,4 @@ def check_origin(origin: str) -> str:
         raise ValueError(
             f"{origin[:80]!r} is not an origin; expected a form like http://localhost:3000"
         )
-    return origin
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")

@@ -113,9 +113,7 @@ async def going_on(
                         return
                     if not isinstance(chunk, Prompt):  # a Prompt proves nothing about the answer
                         lost = lost_at = None
-                    elif rest.answered and isinstance(chunk.read, list):
-                        chunk = Prompt(chunk.read[: -len(rest.answered)])
-                    yield chunk
+                    yield _without(chunk, rest.answered)
             raise EngineError("The engine's stream ended without an end event.")
         except ContextFull:
             if not places:
@@ -148,6 +146,13 @@ def note_of(places: list[int]) -> str:
     """
     after = " and ".join([f"after token {place}" for place in places])
     return f"The engine was lost {after}; the answer went on from there when it was back."
+
+
+def _without(chunk: Chunk, answered: tuple[int, ...]) -> Chunk:
+    """Return a chunk; a prompt without the answer so far, with whose ids it ends."""
+    if answered and isinstance(chunk, Prompt) and isinstance(chunk.read, list):
+        return Prompt(chunk.read[: -len(answered)])
+    return chunk
 
 
 def _marked(end: End, places: list[int]) -> End:

@@ -230,10 +230,12 @@ async def _answer(run: Run, request: Request, work: Work, watch: Stopwatch) -> s
                 return chunk.reason
             before = log.position
             await answer.write(chunk)
-            watch.chunk(log.position - before)
+            if not isinstance(chunk, Prompt):
+                watch.chunk(log.position - before)
             while not run.reader.has_credit:
                 credit.clear()
                 await credit.wait()
+                watch.resume()
     raise EngineError("The engine's stream ended without an end event; the text so far is kept.")
 
 

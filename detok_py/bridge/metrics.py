@@ -75,12 +75,12 @@ class Metrics:
         """Return what is counted with every chunk, and the state of the bridge."""
         first = HistogramMetricFamily(
             "detok_time_to_first_token_seconds",
-            "Time from the request to the engine's first chunk.",
+            "Time from the request to the engine's first tokens.",
             labels=["engine"],
         )
         between = HistogramMetricFamily(
             "detok_inter_token_latency_seconds",
-            "Time between two chunks of an engine.",
+            "Time between two chunks of an engine, without waits for the reader.",
             labels=["engine"],
         )
         tokens = CounterMetricFamily(
@@ -119,7 +119,9 @@ def _gauges(state: State) -> list[Metric]:
     return [
         running,
         up,
-        GaugeMetricFamily("detok_clients", "Open WebSockets.", state.clients),
+        GaugeMetricFamily(
+            "detok_clients", "Clients: WebSockets, and answers on /v1.", state.clients
+        ),
         runs,
         size,
         GaugeMetricFamily(
@@ -197,3 +199,7 @@ class Stopwatch:
         self._first = False
         self._before = now
         self._metrics.tokens += tokens
+
+    def resume(self) -> None:
+        """Measure from now on: the engine has waited for its reader."""
+        self._before = time.perf_counter()

@@ -1,7 +1,6 @@
 """The web server of `detok serve`: routes, configuration, startup and shutdown.
 
-In: a Bridge. Out: HTTP and WebSocket on one port. `routes()` lists all routes; all are behind the
-gate.
+In: a Bridge. Out: HTTP and WebSocket on one port. All routes are behind the gate.
 """
 
 import asyncio
@@ -154,11 +153,6 @@ async def _no_upgrade(_: Request) -> Response:
         426,
         {"upgrade": "websocket", "connection": "close"},
     )
-
-
-def routes(app: Starlette) -> list[BaseRoute]:
-    """Return every route, for tests that cover all of them."""
-    return list(app.routes)
 
 
 def names_of(host: str, port: int, extra: Iterable[str] = ()) -> list[str]:

@@ -97,12 +97,13 @@ class Retries:
 
 
 class Socket:
-    """One socket: whether it has had its hello, and the frames to send. `attempt` counts what
-    `reader` has asked for up to now.
+    """One socket: the frames to send, and whether it has had its `hello`, and `started` since it
+    last asked for a run. `attempt` counts what `reader` has asked for up to now.
     """
 
     def __init__(self, reader: str = "", attempt: int = 0) -> None:
         self.greeted = False
+        self.started: bool = False
         self.outbox: list[str | bytes] = []
         self.reader = reader
         self.attempt: int = attempt
@@ -113,6 +114,7 @@ class Socket:
 
     def ask(self, kind: str, **fields: Any) -> None:
         """Ask for the run. The server orders what arrives by reader and attempt."""
+        self.started = False
         self.attempt += 1
         fields.update(reader=self.reader, attempt=self.attempt)
         self.outbox.append(wire.message(kind, **fields))
@@ -200,6 +202,7 @@ class ClientSession:
         self._hash = None if position else hashlib.sha256()
         self._cancelled = False
         self._socket.reader = events.new_run_id()[:16]
+        self._socket.attempt = 0
         self._retries.reset()
         if self._socket.greeted:
             self._ask()
@@ -283,7 +286,7 @@ class ClientSession:
             self._socket.outbox.append(wire.message("cancel", id=self.run_id))
 
     def _refuse(self, code: int, sentence: str) -> list[Any]:
-        self.closing = (code, sentence[:100])
+        self.closing = (code, wire.close_reason(sentence))
         self._socket.outbox = []
         return self.give_up(code, sentence)
 
@@ -309,6 +312,7 @@ class ClientSession:
         out: list[Any]
         if kind == "started":
             self._check_start(event)
+            self._socket.started = True
             # Not at the hello, because the next message may say that the server is full.
             self._retries.reset()
             self.data = event["data"]
@@ -345,6 +349,8 @@ class ClientSession:
             self._retries.keep_seconds = min(MAX_KEEP_SECONDS, keep)
         out: list[Any] = [events.Hello(event.get("engine") or {}, vocabulary, self._window, event)]
         served = vocabulary.get("sha256") if isinstance(vocabulary, dict) else None
+        if served is not None and not isinstance(served, str):
+            raise RemoteProtocolError("`hello.vocabulary.sha256` must be a string.")
         if self.vocabulary_sha256 and served and served != self.vocabulary_sha256:
             return out + self._refuse(
                 wire.VOCABULARY_MISMATCH,
@@ -380,6 +386,8 @@ class ClientSession:
             return []
         if self.state != STREAMING:
             self.state = events.next_state(TRANSITIONS, self.state, "data", RemoteProtocolError)
+        if not self._socket.started:
+            raise RemoteProtocolError("Data came before `started`.")
         if op not in wire.OPS[self.data]:
             raise RemoteProtocolError(f"A stream of {self.data!r} does not carry op {op}.")
         at = self.position

@@ -180,6 +180,10 @@ class Log:
         """
         return self._pieces.read(position, limit)
 
+    def inside_gap(self, position: int) -> bool:
+        """Return whether a position is inside a gap, where no frame can begin."""
+        return self._pieces.inside_gap(position)
+
     def sha256(self) -> str:
         """Return the SHA-256 of all payloads up to `position`. Not in MicroPython before the end:
         a hash there cannot be copied.

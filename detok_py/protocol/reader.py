@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple
 
 from .log import Log, do_nothing
 
-# One request of a client for a run: which of its sessions asks (`reader`, a random id), and how
-# often that session has asked before (`number`). A client that sends neither has ("", 0).
+# One request of a client for a run: which of its sessions asks (`reader`, a random id), and the
+# number of this request (`number`), 1 for the first. A client that sends neither has ("", 0).
 Attempt = NamedTuple("Attempt", [("reader", str), ("number", int)])
 ANYONE = Attempt("", 0)
 MAX_READERS = 32  # that a run remembers

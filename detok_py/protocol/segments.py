@@ -120,6 +120,12 @@ class Segments:
                 break
         return (wire.data_frame(op, b"".join(out)), position) if out else None
 
+    def inside_gap(self, position: int) -> bool:
+        """Return whether a position is inside a gap, where no frame can begin."""
+        for start, _, op, _, _ in self._from(position):
+            return op == wire.GAP and start < position
+        return False
+
     def _from(self, position: int) -> Iterator[tuple[int, int, int, bytes, bytes]]:
         """Yield the segments from the one with `position` on, also those in blocks."""
         for at in range(self._find(position), len(self._segments)):

@@ -167,7 +167,7 @@ class ServerSession:
     def refuse(self, code: int, sentence: str) -> None:
         """Close the socket with a code and a sentence."""
         self._send_error(code, sentence, retry=code in wire.RETRY_CODES)
-        self.closing = (code, sentence[:100])
+        self.closing = (code, wire.close_reason(sentence))
         self.wake()
 
     def give_way(self, now: float) -> None:
@@ -309,6 +309,7 @@ class ServerSession:
         _require(
             after <= position, f"`resume.after` is {after}, but the run is only at {position}."
         )
+        _require(not run.log.inside_gap(after), f"`resume.after` is {after}, inside a gap.")
         if not run.log.data:
             run.reader.model = self._model
         elif run.log.data != "bytes" and run.reader.model != self._model:

@@ -50,8 +50,6 @@ MAX_ID = (1 << 32) - 1
 
 # Close codes: 4000 plus the HTTP status with the same meaning.
 BAD_MESSAGE = 4400
-UNAUTHORISED = 4401
-FORBIDDEN_ORIGIN = 4403
 NO_SUCH_ENGINE = 4404
 WRONG_SUBPROTOCOL = 4406
 VOCABULARY_MISMATCH = 4409
@@ -121,6 +119,16 @@ def read_message(frame: str) -> dict[str, Any]:
         raise RemoteProtocolError('A message must be an object with a type, like {"type":"ping"}.')
     check_plain(out)
     return out
+
+
+def close_reason(sentence: str) -> str:
+    """Return a sentence as the reason of a close frame, which has room for 123 bytes: its first 100
+    characters, with a question mark for each that is not ASCII.
+
+    >>> close_reason("The engine's vocabulary is 3f2a…")
+    "The engine's vocabulary is 3f2a?"
+    """
+    return "".join([c if " " <= c <= "~" else "?" for c in sentence[:100]])
 
 
 def data_frame(op: int, payload: bytes) -> bytes:

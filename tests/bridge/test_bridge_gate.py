@@ -34,7 +34,6 @@ from detok_py.bridge.server import (
     application,
     is_loopback,
     names_of,
-    routes,
     set_up_logging,
 )
 from detok_py.bridge.store import MemoryStore
@@ -365,7 +364,7 @@ async def test_each_token_is_long_and_random():
 
 async def test_every_route_is_behind_the_gate():
     async with running() as bridge:
-        listed = routes(application(bridge.bridge, Assets()))
+        listed = application(bridge.bridge, Assets()).routes
         paths = [
             route.path.replace("{sha256:str}", "ab").replace("{path:path}", "any/thing")
             for route in listed

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -20,9 +22,12 @@ from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
 from waiting import eventually, eventually_sync
 
 from detok_py import cli
-from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request
+from detok_py.bridge import metrics
+from detok_py.bridge.engines import End, EngineError, Ids, Info, Prompt, Raw, Request, Sampling
+from detok_py.bridge.jobs import Work, run_job
+from detok_py.bridge.serve import log_fault
 from detok_py.bridge.store import MemoryStore
-from detok_py.bridge.stream import _Sender, _Turns
+from detok_py.bridge.stream import Bridge, _Sender, _Turns
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
@@ -348,6 +353,7 @@ async def test_missing_ids_are_recovered_or_sent_as_a_gap():
         ({"engine": "scripted", "cut": "half"}, "'half'"),
         ({"engine": "scripted", "text": 7}, "params.text"),
         ({"engine": "scripted", "pace": -1}, "a number of tokens"),
+        ({"engine": "scripted", "pace": 10**400}, "a number of tokens"),
         ({"engine": "scripted", "text": "a" * 300_000}, "at most"),
         ({"engine": "scripted", "faults": 1}, "are an object"),
         ({"engine": "scripted", "faults": {"fire": 1}}, "'fire'"),
@@ -564,6 +570,60 @@ async def test_metrics_have_the_usual_names_and_no_content():
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     used = set(re.findall(r"\bdetok_\w+", " ".join(asked)))
     assert {re.sub("_(bucket|sum|count)$", "", name) for name in used} == names
+
+
+async def test_times_are_those_of_tokens_and_without_waits_for_the_reader(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    class Slow(FakeEngine):
+        async def generate(self, request):
+            yield Prompt([1, 2, 3])
+            for seconds in (1.0, 0.25):
+                now[0] += seconds
+                yield Ids([7])
+            yield End("eos")
+
+    async def ready(run, request):
+        return None
+
+    measured = metrics.Metrics()
+    run = Runs(window={"tokens": 1, "bytes": 1}).create("0123456789abcdef", {})
+    work = Work(Slow([]), ready, None, lambda prompt: "", measured.of("slow"))
+    asked = Request(None, [{}], Sampling(), "ids", {})
+    job = asyncio.create_task(run_job(run, asked, work))
+    for n in (1, 2):
+        await eventually(lambda n=n: run.log.position == n)
+        now[0] += 100.0
+        run.reader.acknowledge(n)
+    await job
+    found = re.findall(r"detok_(\w+_seconds_sum){.*} (.*)", measured.expose().decode())
+    assert found == [
+        ("time_to_first_token_seconds_sum", "1.0"),
+        ("inter_token_latency_seconds_sum", "0.25"),
+    ]
+
+
+def test_an_error_while_the_bridge_opens_ends_it(monkeypatch):
+    async def fails(self):
+        assert asyncio.get_running_loop().get_exception_handler() is log_fault
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Bridge, "open", fails)
+    with pytest.raises(RuntimeError, match="a bug"):
+        cli.main(["serve", "--port", "0", "--engine", "scripted"])
+
+
+async def test_an_error_that_nothing_catches_is_logged_without_its_message(caplog):
+    loop = asyncio.get_running_loop()
+    with caplog.at_level(logging.ERROR):
+        log_fault(loop, {"message": "canary", "exception": ValueError("canary")})
+        log_fault(loop, {"message": "canary"})
+    assert [record.fields for record in caplog.records] == [
+        {"kind": "ValueError", "where": "?"},
+        {},
+    ]
+    assert "canary" not in caplog.text
 
 
 def serve(*options):

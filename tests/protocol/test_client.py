@@ -140,6 +140,39 @@ def test_a_server_that_breaks_the_protocol_ends_the_run_with_the_reason(frame, w
     assert link.client.receive(frame) == []
 
 
+@pytest.mark.parametrize("greeted", [False, True], ids=["hello", "started"])
+def test_after_a_reconnect_data_before_started_is_refused(greeted):
+    link = Link(prompt="hi").settle()
+    feed(link.run, reason=None)
+    link.settle().cut()
+    link.client.opened()
+    if greeted:
+        link.client.receive(wire.message("hello", protocol="detok.v1"))
+    events = link.client.receive(wire.data_frame(wire.TOKENS, wire.pack_tokens(TOKENS)))
+    assert [type(event) for event in events] == [Failed]
+    assert "before `started`" in events[0].message
+    assert (link.client.closing[0], link.client.position) == (4400, len(TOKENS))
+
+
+def test_the_reason_of_a_close_is_short_and_ascii():
+    link = Link(
+        client=ClientSession("a" * 64), hello={"vocabulary": {"sha256": "日" * 64}}, prompt="hi"
+    ).settle()
+    assert link.client.closing[1].startswith("The engine's vocabulary is ????????????")
+    link.server.refuse(4503, "語" * 200)
+    for _, reason in (link.client.closing, link.server.closing):
+        assert len(reason.encode()) <= 123
+
+
+def test_a_hello_whose_sha256_is_no_string_breaks_the_protocol():
+    client = ClientSession("a" * 64)
+    client.generate(prompt="hi")
+    client.opened()
+    events = client.receive('{"type":"hello","protocol":"detok.v1","vocabulary":{"sha256":5}}')
+    assert "must be a string" in events[-1].message
+    assert client.closing[0] == 4400
+
+
 def test_a_server_that_sends_beyond_its_credit_is_refused():
     link = Link(prompt="hi", want="ids").settle()
     link.client.paused = True

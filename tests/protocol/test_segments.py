@@ -48,6 +48,7 @@ def test_what_is_packed_is_read_as_if_it_were_not(kind, data):
             at = data.draw(st.integers(packed.base, packed.end))
             limit = data.draw(st.integers(at, packed.end + 5))
             assert packed.read(at, limit) == plain.read(at, limit)
+            assert packed.inside_gap(at) == plain.inside_gap(at)
         at = packed.base
         while at < packed.end:
             step = plain.read(at, packed.end)

@@ -69,6 +69,23 @@ def test_tokens_of_unknown_ids_keep_their_count_and_their_bytes():
     assert link.events[-1] == Finished("length", 5, "three ids are not known")
 
 
+def test_a_resume_inside_a_gap_breaks_the_protocol():
+    link = Link(prompt="hi").settle()
+    link.run.log.start("both")
+    link.run.log.add_tokens([(3, b"a"), (4, b"b")])
+    link.run.log.add_gap(2, b"c")
+    link.run.log.add_gap(3, b"d")
+    link.run.log.add_tokens([(5, b"e")])
+    refused = []
+    for after in range(link.run.log.position + 1):
+        link.connect()
+        link.server.receive(wire.message("resume", id=RUN, after=after))
+        if link.server.closing is not None:
+            assert link.server.closing == (4400, f"`resume.after` is {after}, inside a gap.")
+            refused.append(after)
+    assert refused == [3, 5, 6]
+
+
 def test_the_server_and_its_engine_pause_at_1024_unacknowledged_tokens():
     link = Link(prompt="hi")
     link.client.paused = True
@@ -472,6 +489,7 @@ def test_one_socket_serves_one_generation_after_another():
     link.settle()
     assert link.tasks[-1][0] == "generate"
     assert link.server.run.id == "another-run-id-1"
+    assert link.server.run.reader.attempts.last.number == 1
     assert read_again(link.store).data() == TOKENS
 
 

@@ -23,6 +23,7 @@ from . import BYTES, IDS, TEXT, Chunk, End, EngineError, Ids, Info, Raw, Request
 MAX_TEXT = 1 << 18
 LONG = 1 << 12
 BLOCK = 1 << 11  # ids or bytes
+MAX_PACE = 10**9
 CUTS = ("token", "byte", "random")
 # Bytes that never occur in UTF-8, and bytes that never begin a character.
 INVALID = bytes(range(0x80, 0xC2)) + bytes(range(0xF5, 0x100))
@@ -99,9 +100,13 @@ class ScriptedEngine:
             size = request.sampling.max_tokens
         if pace is None:
             pace = max(200.0, size / 5)
-        elif isinstance(pace, bool) or not isinstance(pace, (int, float)) or pace < 0:
+        elif (
+            isinstance(pace, bool)
+            or not isinstance(pace, (int, float))
+            or not 0 <= pace <= MAX_PACE
+        ):
             raise _refusal(
-                "pace is a number of tokens or bytes a second, 0 for as fast as possible"
+                f"pace is a number of tokens or bytes a second, at most {MAX_PACE}, 0 for as fast as possible"
             )
         steps = itertools.islice(pieces.steps(), size)
         async for chunk in _play(steps, float(pace), faults, self._size_of):
