@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import report
 from .drive import Check, drive, exit_code, first_line, launch_options, summary, unfit
-from .options import CheckError, cuts, steps_of, true_text
+from .options import CheckError, cuts, steps_of, text_of_file, true_text
 from .options import add_arguments as add_options
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     # Read all files before a browser is started.
     truth = true_text(Path(args.text).read_bytes(), args.text) if args.text else None
     steps = (
-        steps_of(true_text(Path(args.script).read_bytes(), args.script), args.script)
+        steps_of(text_of_file(Path(args.script).read_bytes(), args.script), args.script)
         if args.script
         else None
     )

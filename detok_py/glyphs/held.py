@@ -6,6 +6,8 @@ late. As in `truth`, only letters count, because a page may change markup. Times
 milliseconds.
 """
 
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -32,7 +34,7 @@ def untimed(arrived: Iterable[tuple[float, str]], shown: Iterable[tuple[float, s
     'two'
     """
     text, times = _letters(arrived)
-    return text[len(_ends(text, times, shown)) :]
+    return _composed(text[len(_ends(text, times, shown)) :])
 
 
 def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list[str]:
@@ -45,17 +47,19 @@ def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list
     >>> taken_back("Hello World", shown, "Hello World")
     ['ms']
     """
-    wanted, kept = letters(sent), letters(page)
+    wanted, kept = _decomposed(sent), _decomposed(page)
     out: list[str] = []
     for _, raw in shown:
-        tail = _without_cursor(letters(raw))
+        tail = _without_cursor(_decomposed(raw))
         if len(tail) <= SURE or tail in wanted or tail in kept:
             continue
         least, most = SURE - 1, len(tail)  # the longest beginning that was sent
         while most - least > 1:
             half = (least + most) // 2
             least, most = (half, most) if tail[:half] in wanted else (least, half)
-        more = tail[least:]
+        while least and unicodedata.combining(tail[least]):
+            least -= 1  # a mark is reported with its letter
+        more = _composed(tail[least:])
         known = least >= SURE and not any(more in one or one in more for one in out)
         if known and not any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for c in more):
             out.append(more)
@@ -68,13 +72,13 @@ def was_shown(sent: str, piece: str, before: str, shown: Iterable[tuple[float, s
     >>> was_shown("one two three four", "two", "one", [(0, "one two thr")])
     True
     """
-    text, piece = letters(sent), letters(piece)
+    text, before, piece = _decomposed(sent), _decomposed(before), _decomposed(piece)
     begin = text.find(before + piece) + len(before)
     if not piece or begin < len(before):
         return False
     seen: set[int] = set()
     first, last = max(0, begin - 64), begin + len(piece) + 64
-    for tail in {letters(raw) for _, raw in shown}:
+    for tail in {_decomposed(raw) for _, raw in shown}:
         for part in (tail, _without_cursor(tail)):
             at = text.find(part, first, last) if len(part) >= SURE else -1
             while at >= 0:
@@ -105,9 +109,21 @@ def held(
             i += 1
         if i > first:
             most = max([ends[n] - times[n] for n in range(first, i)])
-            late.append(Held(round(most, 1), i - first, text[first : min(i, first + 60)]))
+            whole = _composed(text[first:i])
+            late.append(Held(round(most, 1), len(whole), whole[:60]))
         i += 1
     return late
+
+
+def _decomposed(text: str) -> str:
+    """Return the letters of a text, each followed by its marks (NFD): a stream may be cut between
+    them, and a page then shows the letter alone. Syllables of Hangul stay whole.
+    """
+    return re.sub("[^가-힣]+", lambda run: unicodedata.normalize("NFD", run[0]), letters(text))
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
 
 
 def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
@@ -117,7 +133,8 @@ def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
         part, half = half + part, ""
         if "\ud800" <= part[-1:] <= "\udbff":
             part, half = part[:-1], part[-1]  # its other half comes in the next part
-        found = letters(part.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+        whole = part.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        found = _decomposed(whole)
         text += found
         times += [when] * len(found)
     return text, times
@@ -125,7 +142,7 @@ def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
 
 def _without_cursor(tail: str) -> str:
     """Return a text without the signs at its end, such as the block that some pages show there."""
-    while tail and not tail[-1].isalnum():
+    while tail and not (tail[-1].isalnum() or unicodedata.combining(tail[-1])):
         tail = tail[:-1]
     return tail
 
@@ -135,7 +152,7 @@ def _ends(text: str, times: Sequence[float], shown: Iterable[tuple[float, str]])
     ends: list[float] = []
     known = 0  # how many characters had arrived
     for when, raw in shown:
-        tail = letters(raw)
+        tail = _decomposed(raw)
         while known < len(times) and times[known] <= when + SKEW:
             known += 1
         # The next place with this tail. A short tail counts only right after the previous one,

@@ -69,6 +69,10 @@ class Messages:
             self._kind, self._message = opcode, b""
         self._message += data
         self.answer.bytes += len(data)
+        if self.splits:  # a message that came in fragments is cut when it is whole
+            if not fin:
+                return
+            opcode, data = self._kind, self._message
         # JSON is not cut into messages: half an object is not JSON.
         split = self.splits and (self._kind == BINARY or data[:1] not in b"{[")
         for frame in self._messages(data) if split else self._fragments(opcode, fin, data):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import DetokError
 from .rules import RULES
+from .truth import letters
 
 BROWSERS = ("chromium", "firefox", "webkit")
 STEPS = ("goto", "click", "fill", "type", "press", "wait_for", "wait", "settle")
@@ -106,14 +107,20 @@ def cuts(args: argparse.Namespace) -> dict[str, Any] | None:
     }
 
 
-def true_text(raw: bytes, name: str) -> str:
-    """Return the text of a file that has the true answer."""
+def text_of_file(raw: bytes, name: str) -> str:
+    """Return the text of a file."""
     try:
         return raw.decode("utf-8").rstrip("\n")
     except UnicodeDecodeError as error:
-        raise CheckError(
-            f"{name} is not UTF-8 at byte {error.start}; the true text must be."
-        ) from None
+        raise CheckError(f"{name} is not UTF-8 at byte {error.start}; it must be.") from None
+
+
+def true_text(raw: bytes, name: str) -> str:
+    """Return the text of a file that has the true answer."""
+    text = text_of_file(raw, name)
+    if not letters(text):  # any page would show it
+        raise CheckError(f"{name} has no text to compare.")
+    return text
 
 
 def steps_of(source: str, name: str) -> list[dict[str, Any]]:
@@ -133,7 +140,11 @@ def steps_of(source: str, name: str) -> list[dict[str, Any]]:
                 f"{name}, step {number}: {step!r} is none of {', '.join(STEPS)}; write one a line, such as `- press: Enter`."
             )
         ((verb, what),) = step.items()
-        timed = isinstance(what, int | float) or (what is None and verb == "settle")
+        if what is None and verb != "settle":
+            raise CheckError(
+                f"{name}, step {number}: {verb} has no value; write one, as in `- press: Enter`."
+            )
+        timed = type(what) in (int, float) or what is None
         if verb in ("wait", "settle") and not timed:
             raise CheckError(
                 f"{name}, step {number}: {verb} takes milliseconds, such as `- {verb}: 500`, not {what!r}."

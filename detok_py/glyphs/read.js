@@ -24,7 +24,7 @@
     ...plain(f),
     outside: (!!include && !inside(f, include)) || (!!exclude && inside(f, exclude)),
   }));
-  const tails = watcher.tails().map(([when, text]) => [performance.timeOrigin + when, text]);
+  const tails = watcher.tails().map(([when, text]) => [watcher.origin + when, text]);
   const reads = window.__detokReads ?? [];
   return JSON.stringify({ doc, url: location.href, late, more, findings, matched, tails, reads });
 };

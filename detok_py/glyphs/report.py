@@ -15,7 +15,8 @@ from .truth import Difference
 
 
 def visible(text: str) -> str:
-    """Return `text` in a printable form: lone surrogates and controls as code points.
+    """Return `text` in a printable form: lone surrogates, controls, and what XML forbids as code
+    points.
 
     >>> visible("a" + chr(0xD83D))
     'a[U+D83D]'
@@ -23,7 +24,10 @@ def visible(text: str) -> str:
     return "".join(
         [
             f"[U+{ord(c):04X}]"
-            if "\ud800" <= c <= "\udfff" or (c < " " and c not in "\n\t") or "\x7f" <= c <= "\x9f"
+            if "\ud800" <= c <= "\udfff"
+            or (c < " " and c not in "\n\t")
+            or "\x7f" <= c <= "\x9f"
+            or c in "\ufffe\uffff"
             else c
             for c in text
         ]
@@ -66,6 +70,8 @@ def clean(result: dict[str, Any], where: str = "") -> str:
         said += ", but not every cut was tested"
     if "not-watched" in unsure:
         said += ", but not every frame was watched"
+    if "too-many" in unsure:
+        said += ", but not every finding was kept"
     return said
 
 
@@ -95,10 +101,11 @@ def scope(result: dict[str, Any]) -> str:
 
 
 def doubt(result: dict[str, Any]) -> str:
-    """Return which cuts were not tested, and which frames not watched, as text for people; "" if
-    all were.
+    """Return which cuts were not tested, which frames not watched, and how many findings not kept,
+    as text for people; "" if all were.
     """
-    unsure = [one for one in result["incomplete"] if one["id"] in ("pieces-joined", "not-watched")]
+    open_ = ("pieces-joined", "not-watched", "too-many")
+    unsure = [one for one in result["incomplete"] if one["id"] in open_]
     lines = [f"  {one['text']}: {one['description']}." for one in unsure]
     return "\n".join([f"{clean(result)}:", *lines] if unsure else [])
 

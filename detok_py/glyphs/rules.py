@@ -6,7 +6,8 @@ from typing import NamedTuple
 class Rule(NamedTuple):
     """The impact of a violation (in axe's words), its description, whether it fails a check, and
     what must be known before the rule can pass: the true text, the engine's text, the times, or
-    that the rule was asked for. No other rule passes if the page did not see every cut.
+    that the rule was asked for. No other rule passes if the page did not see every cut, a frame
+    was not watched, or not every finding was kept.
     """
 
     impact: str

@@ -223,12 +223,12 @@ def origin_of(address: str) -> str:
     >>> origin_of("http://127.0.0.1:3000/chat?a=1")
     'http://127.0.0.1:3000'
     """
-    url = urlsplit(address)
     try:
+        url = urlsplit(address)
         _ = url.port
     except ValueError:
         raise ProxyError(
-            f"{address!r} has no usable port; write http://127.0.0.1:8080, for example."
+            f"{address!r} has no usable host or port; write http://127.0.0.1:8080, for example."
         ) from None
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ProxyError(

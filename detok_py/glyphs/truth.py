@@ -343,19 +343,16 @@ def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
     """Return how many characters to skip on each side, in total as few as possible, so that the two
     agree again.
     """
-    rest = len(wanted) - i
-    for total in range(1, min(REACH, rest + len(page) - j) + 1):
-        for a in range(min(total, rest) + 1):
-            b = total - a
-            piece = wanted[i + a : i + a + RESYNC]
-            if (
-                piece
-                and page.startswith(piece, j + b)
-                and (len(piece) == RESYNC or a + len(piece) == rest)
-            ):
-                return a, b
-        if total > 300 and total % 2:
+    rest, most, best = len(wanted) - i, REACH, None
+    for a in range(min(most, rest) + 1):
+        if a > most:
             break
+        piece = wanted[i + a : i + a + RESYNC]
+        at = page.find(piece, j, j + most - a + len(piece)) if piece else -1
+        if at >= 0:
+            best, most = (a, at - j), a + at - j - 1
+    if best:
+        return best
     # They never agree again. Only the text that was sent is certainly missing.
     following = page[j : j + rest]
     return rest, 0 if following.isascii() else len(following)

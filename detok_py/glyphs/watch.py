@@ -192,7 +192,7 @@ class GlyphWatch:
         tails: list[tuple[float, str]] = []
         self._unwatched = []
         frames = self._frames()
-        matched = not frames
+        matched, silent = not frames, True
         for page, frame in frames:
             data = yield from self._read(frame, include, exclude)
             # A page that is watched late says so itself; its frames cannot.
@@ -201,7 +201,7 @@ class GlyphWatch:
                 self._unwatched.append(frame.url or "a frame without an address")
             if not data:
                 continue
-            matched = matched or data["matched"]
+            matched, silent = matched or data["matched"], False
             tails += [(when, text) for when, text in data["tails"]]
             if self.traffic:
                 for read in data["reads"]:
@@ -211,7 +211,9 @@ class GlyphWatch:
                 found[finding["id"]] = {**finding, **where, "live": finding["gone"] is None}
         if not matched:
             raise WatchError(
-                f"No element of the page matches {include!r}: there is nothing to judge."
+                "The page does not answer: it has crashed, or is being replaced."
+                if silent
+                else f"No element of the page matches {include!r}: there is nothing to judge."
             )
         self._tails = sorted(tails, key=lambda one: one[0])
         # The other findings come from closed documents. They were shown, so they count.
@@ -325,11 +327,11 @@ class GlyphWatch:
         unknown = set(options.ignore) - set(RULES)
         if unknown:
             raise WatchError(f"There is no rule {min(unknown)!r}; there are {', '.join(RULES)}.")
-        traffic = self.traffic
+        traffic = None if self.mode == "off" else self.traffic
         answers = list(traffic.answers) if traffic else []
         if traffic and traffic.problems and not answers:
             raise WatchError(f"Nothing could be watched: {traffic.problems[0]}")
-        if max_late is not None and not answers:
+        if max_late is not None and not answers and self.mode != "off":
             raise WatchError(
                 "Only a proxy knows when text arrived, and no stream passed one; open the page by chaos.url(…), or leave max_late out."
             )

@@ -7,8 +7,10 @@
     LONG = 4000;
   if (window[KEY]) return void window[KEY].observe(document);
   const post = window[KEY + "Post"];
-  const doc = Math.random().toString(36).slice(2),
-    clock = () => performance.now();
+  // A test may replace `performance` (page.clock of Playwright).
+  const time = window.performance,
+    clock = time.now.bind(time);
+  const doc = Math.random().toString(36).slice(2);
   const raf = window.requestAnimationFrame.bind(window),
     later = window.setTimeout.bind(window);
   const style = window.getComputedStyle.bind(window);
@@ -330,6 +332,9 @@
     for (const node of written) (checkWritten(node), note(node));
     written.clear();
   };
+  const wipe = (canvas) => {
+    for (const f of live) if (f.place === "canvas" && f.node === canvas) die(f);
+  };
   const take = (records) => {
     if (!records.length) return;
     last = clock();
@@ -352,8 +357,7 @@
         checkWritten(target);
       } else {
         checkAttribute(target, r.attributeName);
-        if (target.localName === "canvas")
-          for (const f of live) if (f.place === "canvas" && f.node === target) die(f);
+        if (target.localName === "canvas" && /^(width|height)$/.test(r.attributeName)) wipe(target);
       }
     }
     ends.splice(0).forEach(note);
@@ -372,7 +376,9 @@
   // --- painted frames ---------------------------------------------------------------------------
   const visible = (f) => {
     const e = f.place === "text" ? hostOf(f.node) : f.node;
-    if (f.detached || !e || !e.isConnected) return false;
+    if (!e || !e.isConnected) return false;
+    // A canvas may be drawn before it is in the document.
+    if (f.detached) ((f.detached = false), (f.target = selector(e)), (f.chain = chainOf(e)));
     if (f.place === "attribute" || f.place === "title") return true;
     if (e.checkVisibility && !e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true }))
       return false;
@@ -524,6 +530,7 @@
             point = where(this, x, y);
           if (this.canvas instanceof Element) draw(this.canvas, value, point);
           if (at < 0) return;
+          take(observer.takeRecords()); // a size that was set before
           const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
           if (f) {
             f.node = this.canvas;
@@ -555,6 +562,7 @@
       "reset",
       after(function () {
         drawn.delete(this.canvas);
+        wipe(this.canvas);
       }),
     );
   }
@@ -565,6 +573,7 @@
       name,
       after(function () {
         drawn.delete(this);
+        wipe(this);
       }),
     );
   patch(
@@ -592,7 +601,8 @@
   const sweep = () => {
     take(observer.takeRecords());
     close();
-    roots.forEach(scan); // if the page forbids scripts, nothing was scanned yet
+    // If the page forbids scripts, nothing was scanned yet. A root comes back with its host.
+    for (const root of roots) root.isConnected ? scan(root) : roots.delete(root);
     sweepSheets();
     sweepStyles();
     recheck();
@@ -601,6 +611,7 @@
   const api = {
     all,
     doc,
+    origin: time.timeOrigin,
     roots,
     rootOf,
     hostOf,

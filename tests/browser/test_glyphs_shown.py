@@ -353,3 +353,86 @@ def test_a_character_that_is_drawn_in_parts_is_a_fault(page):
         said = [one["cause_hint"].partition(" has parts")[0] for one in found]
         assert said == ([split] if split else []), name
     assert watch.result(exclude="p", tofu=False)["violations"] == []
+
+
+# What each does with a canvas, and whether the broken glyph stays on it.
+CANVASES = {
+    "sized and drawn": ("add(c); c.width = 300; draw(c)", True),
+    "drawn, and its class is set": ("add(c); draw(c); c.className = 'a'", True),
+    "drawn before it is in the document": ("draw(c); add(c)", True),
+    "cleared by its size": ("add(c); draw(c); await painted(); c.width = 300", False),
+    "cleared by an attribute": (
+        "add(c); draw(c); await painted(); c.setAttribute('height', 90)",
+        False,
+    ),
+    "cleared by reset": (
+        "add(c); draw(c); await painted(); c.getContext('2d').reset()",
+        False,
+    ),
+    "cleared before it is in the document": ("draw(c); c.width = 300; add(c)", None),
+    "never in the document": ("draw(c)", None),
+}
+DRAWING = """async ([id, does]) => {
+  const add = (c) => document.body.append(c), c = document.createElement("canvas");
+  const draw = (c) => c.getContext("2d").fillText("gr\\ufffdn", 9, 9);
+  const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)));
+  c.id = id;
+  await eval(`(async () => { ${does} })()`);
+  await painted();
+}"""
+
+
+def test_a_broken_glyph_on_a_canvas_is_there_until_the_canvas_is_cleared(browser):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    page = context.new_page()
+    page.set_content("<p>hi")
+    for n, (does, _) in enumerate(CANVASES.values()):
+        page.evaluate(DRAWING, [f"c{n}", does])
+    found = {one["target"]: one for one in watch.findings() if one["painted"]}
+    for n, (name, (_, stays)) in enumerate(CANVASES.items()):
+        assert (found[f"#c{n}"]["live"] if f"#c{n}" in found else None) == stays, name
+    context.close()
+
+
+COMPONENT = """() => {
+  const host = document.createElement("chat-token"), open = { mode: "open" };
+  const text = host.attachShadow(open).appendChild(document.createElement("p"));
+  window.host = host;
+  text.textContent = "gr\\ufffdn";
+}"""
+
+
+def test_a_shadow_root_is_watched_while_its_host_is_in_the_document(page):
+    watch = GlyphWatch(page.context)
+    page.set_content("<p>hi")
+    page.evaluate(COMPONENT)
+    assert watch.findings() == []
+    roots = "() => window.__detokGlyphs.roots.size"
+    assert page.evaluate(roots) == 1
+    page.evaluate(
+        "() => { host.shadowRoot.firstChild.textContent = ''; document.body.append(host) }"
+    )
+    assert watch.findings() == []
+    assert page.evaluate(roots) == 2
+    page.evaluate("() => { host.shadowRoot.firstChild.append('gr\\ufffdn') }")
+    assert [one["kind"] for one in watch.findings()] == ["ufffd"]
+
+
+@pytest.mark.parametrize("when", ["before the page", "in the page"])
+def test_a_clock_that_a_test_stops_does_not_stop_the_watcher(browser, server, when):
+    context = browser.new_context()
+    watch = GlyphWatch(context)
+    page = context.new_page()
+    if when == "in the page":
+        page.goto(f"{server.url}/01-fresh-decoder.fixed.html?manual")
+    page.clock.install(time=0)
+    if when == "before the page":
+        page.goto(f"{server.url}/01-fresh-decoder.fixed.html?manual")
+    page.clock.pause_at(3_600_000)
+    page.evaluate("() => document.body.append('later')")
+    assert watch.settle(quiet_ms=100, timeout_ms=5000)
+    now = time.time() * 1000
+    watch.findings()
+    assert abs(watch._tails[-1][0] - now) < 60_000
+    context.close()

@@ -7,8 +7,10 @@ import pytest
 from detok_py.glyphs import answered, report
 from detok_py.glyphs.answered import Missing, by_page, by_proxy, nothing_sent
 from detok_py.glyphs.drive import exit_code
+from detok_py.glyphs.options import CheckError, steps_of, text_of_file, true_text
 from detok_py.glyphs.traffic import Traffic
 from detok_py.glyphs.verdict import Options, Seen, verdict
+from detok_py.glyphs.watch import GlyphWatch, WatchError
 
 URL = "http://127.0.0.1/chat"
 EVENTS = "text/event-stream"
@@ -151,3 +153,62 @@ def test_an_empty_true_text_is_refused_with_the_reason():
     traffic = Traffic("none", 0, None, "fragments")
     assert "no stream passed the proxy" in nothing_sent(traffic)
     assert "the true text is empty" in nothing_sent(None)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n", b" ... \n"])
+def test_a_file_without_letters_is_no_true_text(raw):
+    with pytest.raises(CheckError, match=r"true\.txt has no text to compare\."):
+        true_text(raw, "true.txt")
+    assert true_text("é\n".encode(), "true.txt") == "é"
+
+
+def test_a_script_that_is_not_utf8_is_not_called_the_true_text():
+    with pytest.raises(CheckError, match=r"^steps\.json is not UTF-8 at byte 1; it must be\.$"):
+        text_of_file(b"[\xff]", "steps.json")
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ('[{"fill": null}]', "step 1: fill has no value"),
+        ('[{"settle": null}, {"click": null}]', "step 2: click has no value"),
+        ('[{"wait": true}]', "wait takes milliseconds"),
+    ],
+)
+def test_a_step_needs_its_value(steps, said):
+    with pytest.raises(CheckError, match=said):
+        steps_of(steps, "steps.json")
+
+
+class Error(Exception):
+    """As Playwright's: known by its name."""
+
+
+def watch_of_a_page(said, **options):
+    """The watch of a page that answers each script with this error."""
+
+    def evaluate(*_):
+        raise Error(said)
+
+    frame = SimpleNamespace(evaluate=evaluate, parent_frame=None, url=URL)
+    page = SimpleNamespace(frames=[frame], url=URL, is_closed=lambda: False)
+    ignore = lambda *_: None  # noqa: E731
+    context = SimpleNamespace(
+        pages=[page], browser=None, expose_binding=ignore, add_init_script=ignore
+    )
+    return GlyphWatch(context, **options)
+
+
+def test_a_watch_that_is_off_judges_nothing_that_the_proxy_knows():
+    watch = watch_of_a_page("nothing is installed", mode="off")
+    watch.traffic = Traffic("none", 0, None, "fragments")
+    watch.traffic.used = True
+    watch.traffic.problems.append("the engine cannot be reached")
+    assert watch.expect_clean(max_late=100)["violations"] == []
+    list(watch.traffic.begin(URL, "text/plain").cut(b"The answer"))
+    assert watch.expect_clean()["violations"] == []
+
+
+def test_a_page_that_has_crashed_is_said_not_to_answer():
+    with pytest.raises(WatchError, match="does not answer: it has crashed"):
+        watch_of_a_page("Target crashed").expect_clean()

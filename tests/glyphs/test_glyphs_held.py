@@ -2,7 +2,7 @@
 
 import pytest
 
-from detok_py.glyphs.held import held, was_shown
+from detok_py.glyphs.held import held, taken_back, untimed, was_shown
 from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
 from detok_py.glyphs.recut import ProxyError
 from detok_py.glyphs.traffic import Traffic
@@ -45,6 +45,28 @@ def test_a_text_that_is_shown_elsewhere_or_before_it_came_does_not_count():
 def test_half_a_pair_waits_for_its_other_half():
     arrived = [(0.0, "a\ud83d"), (900.0, "\udc4bb")]
     assert held(arrived, [(905.0, "a👋b")], 500)[0].text == "a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The word is cafe\u0301 today, and it is spelled in two.",
+        "यह वाक्य है जिसमें न\u093c भी आता है और फिर।",
+        "한국어 문장은 낱말마다 띄어 씁니다.",
+    ],
+)
+def test_a_mark_that_comes_after_its_letter_changes_nothing(text):
+    arrived = [(60.0 * n, c) for n, c in enumerate(text)]
+    shown = [(when + 5, text[: n + 1][-32:]) for n, (when, _) in enumerate(arrived)]
+    assert taken_back(text, shown, text) == held(arrived, shown, 50) == []
+    assert untimed(arrived, shown) == ""
+    half = shown[:12]
+    assert was_shown(text, text[4:10], text[:4].replace(" ", ""), half)
+
+
+def test_a_wrong_accent_is_taken_back_with_its_letter():
+    text = "The word is caf\u00e9"
+    assert taken_back(text, [(0.0, "The word is caf\u00e8"), (5.0, text)], text) == ["\u00e8"]
 
 
 def test_a_page_that_never_says_what_it_shows_is_not_judged():
@@ -109,6 +131,36 @@ def test_frames_cut_anywhere_carry_the_same_bytes(size, step):
     assert b"".join([data for _, _, data in frames]) == b"\x01" * size
     assert [opcode for opcode, _, _ in frames] == [BINARY] + [CONTINUATION] * (len(frames) - 1)
     assert [fin for _, fin, _ in frames] == [False] * (len(frames) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("frames", "messages"),
+    [
+        ([(TEXT, False, b"gr\xc3"), (9, True, b""), (CONTINUATION, True, b"\xbcn")], "grün"),
+        ([(BINARY, False, b""), (CONTINUATION, True, b"a\xc3")], [b"a", b"\xc3"]),
+    ],
+)
+def test_a_message_that_came_in_fragments_is_cut_when_it_is_whole(frames, messages):
+    traffic = Traffic("every-byte", 0, None, "messages")
+    cutter = Messages(traffic, traffic.begin("ws://127.0.0.1/", "websocket"))
+    sent = [one for frame in frames for one in cutter.feed(*frame) if one[0] in (TEXT, BINARY)]
+    assert all(fin for _, fin, _, _ in sent)
+    assert [data for _, _, data, _ in sent] == [
+        one if isinstance(one, bytes) else one.encode() for one in messages
+    ]
+
+
+def test_json_that_came_in_fragments_is_read_whole():
+    traffic = Traffic("every-byte", 0, None, "messages")
+    answer = traffic.begin("ws://127.0.0.1/", "websocket")
+    cutter = Messages(traffic, answer)
+    said = '{"text": "grün"}'.encode()
+    sent = [
+        f for part in ((TEXT, False, said[:12]), (0, True, said[12:])) for f in cutter.feed(*part)
+    ]
+    assert b"".join([data for _, _, data, _ in sent]) == said
+    assert {code for code, *_ in sent[1:]} == {CONTINUATION}  # one message still
+    assert answer.sent.text == "grün"
 
 
 def test_a_frame_with_a_mask_is_refused():

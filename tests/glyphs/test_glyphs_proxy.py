@@ -5,6 +5,7 @@ import gzip
 import http.client
 import json
 import socket
+import struct
 import threading
 import time
 import urllib.request
@@ -120,7 +121,7 @@ def test_an_unknown_split_is_refused_in_a_sentence(split):
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1:80", "ftp://x/", "http://127.0.0.1:99999", "http://"]
+    "address", ["127.0.0.1:80", "ftp://x/", "http://127.0.0.1:99999", "http://", "http://[::1"]
 )
 def test_an_upstream_that_is_not_an_address_is_refused(address):
     with pytest.raises(ProxyError, match=r"http://127\.0\.0\.1"):
@@ -322,8 +323,15 @@ def test_an_answer_to_head_has_no_body(engine):
         (b"", "closed the connection without an answer"),
         (b"SSH-2.0\r\n\r\n", "does not answer in HTTP/1.1"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "broke the rules"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n"
+            b"transfer-encoding: chunked\r\n\r\n14\r\n"
+            + gzip.compress(sse("a"))[:20]
+            + b"\r\n5\r\nab",
+            "broke the rules",
+        ),
     ],
-    ids=["silent", "not HTTP", "cut off in a chunk"],
+    ids=["silent", "not HTTP", "cut off in a chunk", "cut off in gzip"],
 )
 def test_a_server_that_breaks_off_is_a_problem(reply, problem):
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -415,6 +423,31 @@ def test_websocket_messages_may_be_cut_into_messages(talker):
                     "delta": character,
                 }
             assert [client.recv() for _ in "done"] == list("done")
+
+
+def test_a_websocket_to_an_engine_that_is_not_there_is_a_problem():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with ChaosProxy(nobody) as chaos:
+        raw_exchange(
+            chaos.server,
+            b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n",
+        )
+        eventually_sync(lambda: len(chaos.problems) > 0)
+        assert "cannot be reached" in chaos.problems[0]
+
+
+def test_a_client_that_resets_its_tunnel_before_its_first_byte_is_no_problem(engine):
+    with ChaosProxy(delay=0) as chaos:
+        host, _, port = chaos.server.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), timeout=60) as client:
+            client.sendall(b"CONNECT example.test:443 HTTP/1.1\r\nhost: example.test:443\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert get(chaos.url(engine.url + "/text/length")) == TEXT.encode()
+        assert list(chaos.problems) == []
 
 
 def test_a_long_websocket_message_passes(talker):

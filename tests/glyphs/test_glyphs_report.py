@@ -129,6 +129,13 @@ def test_a_genuine_glyph_in_one_place_does_not_excuse_another_place():
     assert ids(result["violations"]) == ["ufffd-persistent"]
 
 
+def test_a_text_that_begins_with_the_glyph_may_stand_behind_a_label():
+    truth = "\ufffd replaces what is no character"
+    for spot, broken in (("Bot: \ufffd", []), ("replaces\ufffd", ["ufffd-persistent"])):
+        result = verdict(finding(spots=[spot]), text=f"Bot: {truth}", truth=truth)
+        assert ids(result["violations"]) == broken
+
+
 def test_allow_literal_passes_glyphs_that_stay_and_not_those_that_were_replaced():
     assert verdict(finding(), allow_literal=True)["violations"] == []
     assert ids(verdict(finding(**GONE), allow_literal=True)["violations"]) == ["ufffd-painted"]
@@ -282,6 +289,13 @@ def test_one_of_several_answers_that_is_not_shown_is_incomplete():
     ]
 
 
+@pytest.mark.parametrize("lost", [slice(0, 80), slice(100, 250)])
+def test_one_of_several_answers_that_lacks_a_long_piece_is_a_violation(lost):
+    other = " ".join([chr(n) * 3 for n in range(0x4E00, 0x4E60)])
+    result = verdict(text=f"{other.replace(other[lost], '')}\n{LONG}", sent=[LONG, other])
+    assert (ids(result["violations"]), result["incomplete"]) == (["dropped-text"], [])
+
+
 def test_a_glyph_that_the_engine_sent_broken_is_the_engines_fault():
     result = verdict(finding(), text="gr\ufffd", truth="grün", sent=["gr\ufffd"])
     assert "upstream-broken" in ids(result["violations"])
@@ -318,6 +332,10 @@ def test_a_font_that_is_missing_fails_nothing():
 def test_findings_that_were_not_kept_are_counted():
     result = verdict(finding(more=7))
     assert "7 more" in result["incomplete"][0]["text"]
+    told = verdict(finding(outside=True, more=7))
+    assert told["passes"] == told["violations"] == []
+    assert report.clean(told).endswith(", but not every finding was kept")
+    assert "7 more findings were not kept" in report.doubt(told)
 
 
 # --- the cause ------------------------------------------------------------------------------------
@@ -371,6 +389,12 @@ def test_the_json_is_shaped_like_axes_and_plain_ascii():
         for one in result[group]
     )
     assert result["violations"][1]["text"] == "<b>\ud83d"
+
+
+def test_the_junit_has_no_character_that_xml_forbids():
+    result = verdict(text="a\uffff\ufffe", truth="a\uffff\ufffe und mehr")
+    (case,) = ElementTree.fromstring(report.as_junit(result).encode()).iter("failure")
+    assert "[U+FFFF][U+FFFE]" in case.text
 
 
 def test_the_junit_is_xml_in_which_each_rule_is_a_case():
@@ -453,8 +477,8 @@ def test_the_sentence_says_what_where_and_why():
     said.encode("utf-8")
 
 
-def test_the_watcher_costs_a_page_at_most_7300_bytes():
-    assert len(gzip.compress(script("watcher.js").encode(), 9)) <= 7300
+def test_the_watcher_costs_a_page_at_most_7400_bytes():
+    assert len(gzip.compress(script("watcher.js").encode(), 9)) <= 7400
 
 
 def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
@@ -484,6 +508,7 @@ def test_a_frame_that_was_not_watched_is_told():
     assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
         ("not-watched", "http://a/frame")
     ]
+    assert told["passes"] == []
     assert report.clean(told) == "No broken glyph was shown, but not every frame was watched"
     assert "http://a/frame: what a frame showed at first is not known" in report.doubt(told)
 

@@ -149,6 +149,14 @@ def test_an_answer_that_never_came_is_dropped_whole():
     assert (one.kind, one.sent, one.shown) == ("dropped", "龜龜bleibt", "")
 
 
+@pytest.mark.parametrize("size", [290, 310, 1990])
+def test_a_long_piece_that_is_missing_is_one_difference(size):
+    chance = random.Random(size)
+    text = "".join([chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(4000)])
+    (one,) = compare(text, page(text[:800] + text[800 + size :]))
+    assert (one.kind, abs(len(one.sent) - size) < 3) == ("dropped", True)
+
+
 def test_an_end_that_is_shown_twice_is_doubled():
     assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
     assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}

@@ -56,10 +56,10 @@ async function judge(python, args) {
   for (const form of files)
     if (args[form] !== "-" && !existsSync(dirname(resolve(args[form]))))
       throw new Error(`${args[form]} cannot be written: its folder does not exist.`);
-  const read = (name) =>
-    name && options.true_text(python.toPy(Uint8Array.from(readFileSync(name))).tobytes(), name);
-  const truth = read(args.text);
-  const steps = args.script ? options.steps_of(read(args.script), args.script) : undefined;
+  const read = (reader, name) =>
+    name && options[reader](python.toPy(Uint8Array.from(readFileSync(name))).tobytes(), name);
+  const truth = read("true_text", args.text);
+  const steps = args.script && options.steps_of(read("text_of_file", args.script), args.script);
   const playwright = await import("@playwright/test").catch(() => {
     throw new Error("Playwright is not installed here: npm install --save-dev @playwright/test.");
   });

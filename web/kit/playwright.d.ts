@@ -21,7 +21,7 @@ export interface Entry {
   impact: "critical" | "serious" | "moderate" | "minor" | "none";
   /** The rule in a sentence. */
   description: string;
-  /** Selectors of the element, from the outermost frame inwards. */
+  /** The selector of the element in its document (`url`); ` >>> ` enters a shadow root. */
   target?: string[];
   /** The text around it. */
   text?: string;

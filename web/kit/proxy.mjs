@@ -9,6 +9,7 @@ import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
 import net from "node:net";
+import { pipeline } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { urlToHttpOptions } from "node:url";
 import zlib from "node:zlib";
@@ -61,7 +62,7 @@ export class ChaosProxy {
       const server = http.createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 });
       server.on("connection", (socket) => {
         socket[UPSTREAM] ??= upstream;
-        this.#sockets.add(socket.on("error", () => {}));
+        this.#keep(socket.on("error", () => {}));
       });
       server.on("request", (request, response) => {
         this.#exchange(request, response).catch((error) => {
@@ -73,9 +74,13 @@ export class ChaosProxy {
       });
       server.on("upgrade", (request, socket, head) => {
         socket.unshift(head);
-        this.#request(request, socket);
+        this.#request(request, socket).then((found) => {
+          if (typeof found === "string") this.traffic.problems.append(found);
+        });
       });
-      server.on("connect", (request, socket, head) => this.#tunnel(server, request, socket, head));
+      server.on("connect", (request, socket, head) => {
+        this.#tunnel(server, request, socket, head).catch(() => socket.destroy());
+      });
       server.listen(port, "127.0.0.1");
       await once(server, "listening");
       this.#servers.set(upstream, server);
@@ -86,6 +91,11 @@ export class ChaosProxy {
   async close() {
     for (const server of this.#servers.values()) server.close();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Keep a socket to close it with the proxy, until it is closed. */
+  #keep(socket) {
+    this.#sockets.add(socket.on("close", () => this.#sockets.delete(socket)));
   }
 
   /** Answer CONNECT. Browsers also send it for a WebSocket without TLS. TLS passes unread. */
@@ -101,7 +111,7 @@ export class ChaosProxy {
     this.traffic.blind.add(request.url);
     const { hostname, port = 443 } = urlToHttpOptions(new URL(`https://${request.url}`));
     const far = net.connect(port, hostname);
-    this.#sockets.add(far.on("error", () => socket.destroy()).on("close", () => socket.destroy()));
+    this.#keep(far.on("error", () => socket.destroy()).on("close", () => socket.destroy()));
     socket.on("close", () => far.destroy());
     socket.pipe(far).pipe(socket);
   }
@@ -185,7 +195,8 @@ export class ChaosProxy {
     const pack = packed && zlib[/gzip/i.test(packed) ? "createGzip" : "createDeflate"]({ flush });
     const out = pack || response;
     pack?.pipe(response);
-    for await (const data of packed ? answer.pipe(zlib.createUnzip()) : answer)
+    // Unlike `pipe`, `pipeline` also ends if the server has broken off.
+    for await (const data of packed ? pipeline(answer, zlib.createUnzip(), () => {}) : answer)
       await (record ? this.#cut(record.cut, data, out) : response.write(data));
     out.end();
     record?.sent.flush();
@@ -207,7 +218,7 @@ export class ChaosProxy {
     const lines = headersOf(answer, (name, value) => value).map((pair) => pair.join(": "));
     const begin = [`HTTP/1.1 101 ${answer.statusMessage}`, ...lines, "", ""];
     socket.write(begin.join("\r\n"));
-    this.#sockets.add(far.on("error", () => socket.destroy()).on("close", () => socket.end()));
+    this.#keep(far.on("error", () => socket.destroy()).on("close", () => socket.end()));
     socket.on("close", () => far.destroy());
     const record = this.traffic.begin(url, "websocket");
     const { receive } = this.#python.globals.get("messages").Messages(this.traffic, record);
