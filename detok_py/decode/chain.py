@@ -299,3 +299,13 @@ class Apart:
     @state.setter
     def state(self, state: State) -> None:
         self.place, self.chain.state, self.text.state = state
+
+
+def flushed(chain: "Chain | Apart") -> str:
+    """End the stream of a chain; return what was held. An error leaves the chain as it was."""
+    before = chain.state
+    try:
+        return chain.flush()
+    except UnicodeError:
+        chain.state = before
+        raise

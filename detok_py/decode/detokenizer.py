@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from ..errors import DetokError, VocabularyError
-from .chain import Apart, Chain
+from .chain import Apart, Chain, flushed
 from .rules import read_rules
 from .settings import NO_TEXTS, Settings, Tables
 from .spans import Trace
@@ -385,8 +385,6 @@ class Detokenizer:
                 text = self._current_chain().join.feed(Item(RAW, "", data))
             self._find_row()
             return text
-        if len(ids) == 1:
-            return self.push(ids[0])
         before = self._row
         saved = self.save() if self._row is None else None
         out = []
@@ -408,13 +406,7 @@ class Detokenizer:
         """End the text; return what was held. Until `reset`, a further push raises
         StreamEndedError.
         """
-        chain = self._current_chain()
-        before = chain.state
-        try:
-            text: str = chain.flush()
-        except UnicodeError:
-            chain.state = before
-            raise
+        text = flushed(self._current_chain())
         if self._trace is not None and not self._ended:
             self._trace.flush()
         if self._counts:

@@ -17,7 +17,7 @@ from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
 from ..formats.state import FIELDS, Said
 from ..formats.table import FORMATS
-from ..formats.values import is_mark, parameter_types
+from ..formats.values import has_mark, is_mark, parameter_types
 from .artifacts import ARTIFACTS
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
@@ -289,6 +289,11 @@ class FormatChannels:
         return False
 
     @property
+    def call_number(self) -> int | None:
+        """The number of the call that the next character belongs to; None outside of one."""
+        return len(self.calls) - 1 if self.calls and self.reader.in_call else None
+
+    @property
     def calls(self) -> "list[ToolCall]":
         """The calls so far."""
         return self.reader.calls
@@ -344,6 +349,9 @@ class FormatChannels:
             return
         if self._ended:
             ended("feeding it")
+        if not self.marker_ids and has_mark(text):
+            # A source of one's own gives half a surrogate pair, which is no symbol.
+            text = "".join(["\N{REPLACEMENT CHARACTER}" if is_mark(c) else c for c in text])
         reader, safe = self.reader, self._safe
         for said in reader.feed(text):
             if safe and said.channel and said.call is None:
@@ -444,7 +452,7 @@ class FormatChannels:
 
     def save(self) -> Any:
         """Return the state as plain values."""
-        calls = [(c.id, c.name, "".join(c.parts), c.complete) for c in self.calls]
+        calls = [(c.id, c.name, tuple(c.parts), c.complete) for c in self.calls]
         own = self._at, self._ahead, self._safe, self._ended
         return self.reader.state, self._edges.save(), own, calls
 
@@ -460,7 +468,7 @@ class FormatChannels:
     @staticmethod
     def without_calls(state: Any) -> Any:
         """Return a saved state without the arguments of calls."""
-        return state[:-1] + ([(each[0], each[1], "", each[3]) for each in state[-1]],)
+        return state[:-1] + ([(each[0], each[1], (), each[3]) for each in state[-1]],)
 
     @property
     def key(self) -> Any:

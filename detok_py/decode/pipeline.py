@@ -133,6 +133,13 @@ def bytes_held(source: Any) -> bytes:
     return held if held.__class__ is bytes and hasattr(source, "errors") else b""
 
 
+def _with_text(delta: Delta, text: str) -> Delta:
+    """Return a delta with another text."""
+    other = Delta(delta.channel, text)
+    other.call, other.name = delta.call, delta.name
+    return other
+
+
 class Pipeline:
     """A detokenizer and channels behind it, with what ends the answer by ids.
 
@@ -319,18 +326,21 @@ class Pipeline:
     def _settle(self, out: list[Delta]) -> None:
         """Remove text that was shown early from the deltas, and show early what is certain now."""
         while self.ahead and out:
-            channel, text = out.pop(0)
-            ahead, self.ahead = self.ahead, self.ahead[len(text) :]
-            if len(text) > len(ahead):
-                out.insert(0, Delta(channel, text[len(ahead) :]))
+            delta = out.pop(0)
+            ahead, self.ahead = self.ahead, self.ahead[len(delta.text) :]
+            if len(delta.text) > len(ahead):
+                out.insert(0, _with_text(delta, delta.text[len(ahead) :]))
         more = self._certain_ahead()
         if not more:
             return
         self.ahead += more
-        channel = self.channels.channel
-        if out and out[-1].channel == channel and not self.channels.begins_call:
-            more = out.pop().text + more
-        out.append(Delta(channel, more))
+        delta = Delta(self.channels.channel, more)
+        delta.call = getattr(self.channels, "call_number", None)  # only in a format
+        last = out[-1] if out else None
+        begins = self.channels.begins_call or (last is not None and last.name is not None)
+        if last and not begins and (last.channel, last.call) == (delta.channel, delta.call):
+            delta = _with_text(out.pop(), last.text + more)
+        out.append(delta)
 
     def _certain_ahead(self) -> str:
         """Return the held text of the channels that all possible continuations begin with. Bytes,

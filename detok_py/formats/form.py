@@ -135,9 +135,10 @@ class Form:
 
     def spelled(self, text: str) -> str:
         """Return symbols as text."""
-        if not has_mark(text):
-            return text
-        return "".join([self.spellings[ord(c) - FIRST_MARK] if is_mark(c) else c for c in text])
+        # A long call that waits is spelled at each token, so no loop over its characters.
+        for n, spelling in enumerate(self.spellings):
+            text = text.replace(chr(FIRST_MARK + n), spelling)
+        return text
 
     def _letters(self) -> str:
         words = [word for pair in self.thinks + self.wraps + self.blocks for word in pair]

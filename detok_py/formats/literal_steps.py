@@ -198,10 +198,11 @@ def python_word(said: str) -> str:
     for read in (lambda: int(plain, 0), lambda: float(plain)):
         try:
             number: Any = read()
+            # Not inf or nan, which are no JSON; `dumps` refuses very long numbers.
+            if said[:1] in "+-.0123456789" and number - number == 0:
+                return json.dumps(number)
         except ValueError:
             continue
-        if said[:1] in "+-.0123456789" and plain[-1:] not in "fny":
-            return json.dumps(number)
     return quoted(said)
 
 

@@ -187,8 +187,8 @@ class State:
 
     def load(self, state: Any, calls: Any = None) -> None:
         """Take a state, or what JSON made of it, and the calls so far, as (id, name, arguments,
-        complete). Without `calls`, the present ones stay if their number is the same; otherwise
-        only their number is known.
+        complete); the arguments are one text, or the pieces in which they came. Without `calls`,
+        the present ones stay if their number is the same; otherwise only their number is known.
         """
         fields, stack, count, complete = state
         values = iter(fields)
@@ -199,9 +199,10 @@ class State:
             self.call.value_types = tuple(self.call.value_types)
         self.stack = list(stack)
         if calls is not None:
-            self.calls = [
-                ToolCall(each[0], each[1], arguments=each[2], complete=each[3]) for each in calls
-            ]
+            self.calls = [ToolCall(each[0], each[1], complete=each[3]) for each in calls]
+            for call, each in zip(self.calls, calls):
+                whole = isinstance(each[2], str)
+                call.parts = [part for part in ([each[2]] if whole else each[2]) if part]
         elif len(self.calls) != count:
             self.calls = [ToolCall(None, "") for _ in range(count)]
             if count:

@@ -98,7 +98,7 @@ def unescaped(text: str, quote: str) -> tuple[str, str, bool]:
             out.append(c)
             i += 1
             continue
-        said, length = _escape(text[i : i + 14])
+        said, length = _escape(text[i : i + 16])
         if not length:
             break
         out.append(said)
@@ -154,7 +154,7 @@ def kind_of(value: Any) -> str:
 
 
 def types_in(schema: Any) -> "Types":
-    """Return the JSON types that a JSON Schema allows, None if it does not say.
+    """Return the JSON types that a JSON Schema allows, None if it does not say, or is none.
 
     >>> types_in({"anyOf": [{"type": "string"}, {"enum": [1]}]})
     ('integer', 'string')
@@ -162,11 +162,14 @@ def types_in(schema: Any) -> "Types":
     if not isinstance(schema, dict):
         return None
     if "type" in schema:
-        said = schema["type"]
-        return (said,) if isinstance(said, str) else tuple(sorted(said))
+        said = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        listed = isinstance(said, (list, tuple)) and all(isinstance(each, str) for each in said)
+        return tuple(sorted(said)) if listed else None
     for union in ("anyOf", "oneOf"):
         if union in schema:
             types: list[str] = []
+            if not isinstance(schema[union], (list, tuple)):
+                return None
             for part in schema[union]:
                 found = types_in(part)
                 if found is None:
@@ -175,8 +178,10 @@ def types_in(schema: Any) -> "Types":
             return tuple(sorted(set(types)))
     if "const" in schema:
         return (kind_of(schema["const"]),)
-    kinds = [kind_of(value) for value in schema.get("enum", ())]
-    return tuple(sorted(set(kinds))) if "enum" in schema else None
+    values = schema.get("enum")
+    return (
+        tuple(sorted({kind_of(e) for e in values})) if isinstance(values, (list, tuple)) else None
+    )
 
 
 def parameter_types(tool_schemas: Iterable[Any] | None) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -196,10 +201,14 @@ def parameter_types(tool_schemas: Iterable[Any] | None) -> dict[tuple[str, str],
 
 def _has_constant(value: Any) -> bool:
     """Say whether a value has a number that JSON does not: NaN or Infinity."""
-    if isinstance(value, float):
-        return value != value or value - value != 0
-    inner = value.values() if isinstance(value, dict) else value
-    return isinstance(value, (dict, list)) and any(_has_constant(each) for each in inner)
+    todo = [value]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, float) and each - each != 0:
+            return True
+        if isinstance(each, (dict, list)):
+            todo += each.values() if isinstance(each, dict) else each
+    return False
 
 
 def json_kind(text: str) -> str:

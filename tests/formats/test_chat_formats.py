@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from laws.oracle import Certain, characters
+from work import lines_run
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.formats.form import Form
@@ -253,6 +254,72 @@ def bytes_chat(**options: Any) -> ChatStream[Any]:
     return ChatStream(StreamingDetokenizer(), trim_artifacts=False, **options)
 
 
+@pytest.mark.parametrize(
+    ("name", "chunks", "early"),
+    [
+        ("qwen3_coder", ["<tool_call><function=f><parameter=a>\n1:\n", b"\xf0\x9f", b"\x99\x82 "], r"\n"),
+        ("qwen3_hermes", ['<tool_call>{"name": "f", "arguments": "{\\"a\\": \\"x\\', b"\xf0\x9f", "x"], "\\"),
+        ("llama4_pythonic", ['[f(a="x\\', b"\xf0\x9f", b'\x99\x82", b="")]'], r"\\"),
+    ],
+)  # fmt: skip
+def test_text_of_a_call_that_half_a_character_makes_certain_has_the_number_of_the_call(
+    name: str, chunks: list[str | bytes], early: str
+) -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}]
+    chat = bytes_chat(format=name, tool_schemas=tools)
+    shown, certain = Shown(), list[tuple[str, int | None]]()
+    for chunk in chunks:
+        deltas = chat.feed(chunk.encode() if isinstance(chunk, str) else chunk)
+        certain += [(delta.text, delta.call) for delta in deltas if chunk == b"\xf0\x9f"]
+        shown.take(deltas)
+    shown.take(chat.flush())
+    assert certain == [(early, 0)]
+    assert shown.calls == [["f", chat.calls[0].arguments]]
+
+
+def test_calls_keep_their_arguments_when_steps_come_out_of_the_table() -> None:
+    tokens = [b"<tool_call>", b"</tool_call>", b"<function=f>\n<parameter", b'=zip>\n"K\xc3']
+    tokens += [b'\xb6ln"\n', b"</parameter>\n</function>\n"]
+    vocabulary = Vocabulary.from_bytes(tokens, [0, 1])
+    for _ in range(3):
+        chat, shown = chat_of({"format": "qwen3_coder"}, vocabulary), Shown()
+        for i in (0, 2, 3, 4, 5, 1):
+            shown.take(chat.push(i))
+        assert shown.calls == [["f", '{"zip": "Köln"}']]
+        assert [call.arguments for call in chat.calls] == ['{"zip": "Köln"}']
+
+
+def test_a_state_that_has_the_arguments_of_a_call_as_one_text_is_loaded() -> None:
+    chat = bytes_chat(format="qwen3_hermes")
+    chat.feed(b'<tool_call>{"name": "f", "arguments": {"a": 1')
+    state = json.loads(json.dumps(chat.save(calls=True)))
+    (call,) = state[0][1][-1]
+    call[2] = "".join(call[2])
+    again = bytes_chat(format="qwen3_hermes")
+    again.load(state)
+    for each in (chat, again):
+        each.feed(b"2}}</tool_call>")
+        assert [call.arguments for call in each.calls] == ['{"a": 12}']
+
+
+class OwnText:
+    """A source of text of one's own, which may be no Unicode text."""
+
+    def feed(self, text: str) -> str:
+        return text
+
+    def flush(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("code", [0xDC00, 0xDC3F])
+def test_half_a_surrogate_pair_is_no_marker(code: int) -> None:
+    chat, half = ChatStream(OwnText(), format="qwen3_hermes"), chr(code)
+    assert chat.feed(f"a{half}b") == [("content", "a\ufffdb")]
+    chat.feed('<tool_call>{"name": "f", "arguments": {"a": "' + half)
+    assert chat.calls[0].arguments == '{"a": "\ufffd'
+
+
 @pytest.mark.parametrize("name", ["qwen3_hermes", "harmony", "glm4.5", "gemma4", None])
 def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | None) -> None:
     opener = {
@@ -283,6 +350,16 @@ def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | Non
     assert other.finish_reason == one.finish_reason
     if name:
         assert [call.complete for call in other.calls] == [call.complete for call in one.calls]
+
+
+def test_a_call_that_waits_for_its_name_costs_the_same_at_each_token() -> None:
+    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
+    chat.feed(b'<tool_call>{"arguments": {"a": "')
+    lines = []
+    for _ in range(2):
+        lines.append(lines_run(lambda: chat.feed(b"a long text, ")))
+        chat.feed(b"a long text, " * 500)
+    assert lines[1] < lines[0] + 50
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detok_py.formats.form import Form
+from detok_py.formats.literal_steps import python_word
 from detok_py.formats.reader import Reader
 from detok_py.formats.state import Said
 from detok_py.formats.table import FORMATS
-from detok_py.formats.values import parameter_types
+from detok_py.formats.values import has_mark, json_kind, parameter_types, unescaped
 from formats.test_cuts import in_common
 from formats.test_whole_text import answer_to, cases, units
 from formats.values import spelled
@@ -88,7 +89,7 @@ def reading(case: Any) -> Reading:
     return Reading(case["format"], case.get("start", "content"), case.get("schemas"))
 
 
-@pytest.mark.full
+@pytest.mark.soak  # test_chat_formats.py says the same of the stream that holds the reader
 @pytest.mark.parametrize("name", NAMES)
 def test_after_every_piece_it_says_what_every_way_on_has_in_common(name: str) -> None:
     for case in cases(name):
@@ -257,6 +258,52 @@ def test_text_without_tokens_is_read_the_same_in_any_chunks(name: str) -> None:
                 read.reader.load(state, calls)
                 assert json.loads(json.dumps(read.reader.state)) == state
             assert read.flush().whole() == (parts(whole), [tuple(call) for call in whole.calls])
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("0xfe", "254"), ("0xff", "255"), ("-0x1F", "-31"), ("+1", "1"), ("1_0.5", "10.5")],
+)
+def test_a_number_of_python_is_a_number_of_json(said: str, number: str) -> None:
+    assert python_word(said) == number
+
+
+@pytest.mark.parametrize("said", ["+1e999", "1_0e999", "-inf", "+nan", "0x" + "e" * 4000])
+def test_a_number_that_json_cannot_write_is_a_string(said: str) -> None:
+    assert python_word(said) == f'"{said}"'
+
+
+def test_deep_json_is_searched_for_numbers_that_json_does_not_have() -> None:
+    deep = "[" * 600 + "%s" + "]" * 600
+    kinds = [json_kind(deep % inside) for inside in ("NaN", '{"a": -Infinity}', '"NaN"')]
+    assert kinds == ["", "", "array"]
+
+
+def test_both_halves_of_a_surrogate_pair_may_be_escapes_of_any_length() -> None:
+    short, long = r"\ud83d\ude00", r"\U0000d83d\ude00"
+    assert unescaped(short + long + '"', '"') == ("😀😀", "", True)
+    assert unescaped(short + long[:-1], '"') == ("😀", long[:-1], False)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"type": None}, {"type": 5}, {"type": ["string", None]}, {"type": ["string", ["null"]]}),
+        *({"anyOf": None}, {"oneOf": 5}, {"anyOf": [{"type": 5}]}, {"enum": 5}, {"enum": None}),
+    ],
+)
+def test_what_is_no_schema_gives_no_type(schema: Any) -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"a": schema, "b": {"type": "string"}}}}]
+    assert parameter_types(tools) == {("f", "b"): ("string",)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_symbols_are_spelled_in_any_text(name: str) -> None:
+    form = Form(name)
+    spellings = list(form.spellings)
+    assert not [each for each in spellings if has_mark(each)]
+    symbols = "é".join([form.mark(each) for each in spellings])
+    assert form.spelled("a" + symbols + "😀") == "a" + "é".join(spellings) + "😀"
 
 
 def test_no_marker_begins_another_one() -> None:
