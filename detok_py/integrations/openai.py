@@ -17,20 +17,24 @@ from ..errors import DetokError
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
-    from ..decode.channels import Start, StopScope
+    from .. import ChatFormat
+    from ..decode.channels import StopScope
+    from ..decode.chat import ChatStart
 
     class Options(TypedDict, total=False):
         """The options of `ChatStream` that text can have: `stop`, `reasoning`, `tools`, `start`,
-        `trim_artifacts`, `include_stop` and `stop_scope`.
+        `trim_artifacts`, `include_stop`, `stop_scope`, `format` and `tool_schemas`.
         """
 
         stop: str | Iterable[str] | None
         reasoning: str | Sequence[str | Sequence[str]] | None
         tools: Sequence[str | Sequence[str | None] | None] | None
-        start: Start
+        start: ChatStart
         trim_artifacts: bool | Sequence[str]
         include_stop: bool
         stop_scope: StopScope
+        format: str | ChatFormat | None
+        tool_schemas: Iterable[dict[str, Any]] | str | None
 
 
 class TextStage:

@@ -8,14 +8,15 @@ connection is resumed (protocol/client.py).
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from http.client import HTTPException
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from ..decode.vocabulary import Vocabulary
-from ..errors import DetokError, ProtocolError
+from ..errors import DetokError, ProtocolError, VocabularyError
 from ..protocol import events
-from ..protocol.client import ClientSession
+from ..protocol.client import WAITING, ClientSession
 
 
 class Lost(NamedTuple):
@@ -40,7 +41,7 @@ class Answer:
     """The answer of an engine: an async iterable of lists, of token ids or of bytes.
 
     `source` is the vocabulary of the ids, None for bytes; `await answer.begin()` fetches it and
-    starts the engine.
+    starts the engine. After tokens whose ids are not known, all lists are of bytes.
     """
 
     def __init__(self, url: str, prompt: str, params: dict[str, Any], token: str = "") -> None:
@@ -56,11 +57,16 @@ class Answer:
         self._socket: Socket | None = None
         self._ready: list[list[Any]] = []
         self._was_open = self._over = False
+        self._by_bytes = False  # tokens without ids have come
 
     async def begin(self) -> "Answer":
         """Connect, and wait for the vocabulary and the first tokens."""
-        while not self._ready and not self._over:
-            await self._next()
+        try:
+            while not self._ready and not self._over:
+                await self._next()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aiter__(self) -> AsyncIterator[list[Any]]:
@@ -119,18 +125,43 @@ class Answer:
         return DetokError(f"{self.http} is not answering; is `detok serve` running there?")
 
     async def _take(self, event: Any) -> None:
-        if isinstance(event, events.Hello) and event.vocabulary is not None:
-            if self.source is None:
-                data = await fetched(self.http + event.vocabulary["url"], self.token)
-                self.source = Vocabulary.unpack(data)
+        if isinstance(event, events.Hello):
+            begins = self.source is None and self.session.state == WAITING
+            if begins and event.vocabulary is not None:
+                await self._fetch(event.vocabulary)
+        elif isinstance(event, events.Started):
+            self.source = None if event.data == "bytes" else self.source
         elif isinstance(event, events.Tokens):
-            self._ready.append(event.ids if self.source else list(event.pieces or []))
-        elif isinstance(event, events.Bytes):
+            if self.source is not None and not self._by_bytes:
+                self._ready.append(event.ids)
+            elif event.pieces is None:
+                raise DetokError(
+                    f"{self.http} sends ids, and no vocabulary to decode them with; start it with --tokenizer."
+                )
+            else:
+                self._ready.append(event.pieces)
+        elif isinstance(event, (events.Bytes, events.Gap)):
+            self._by_bytes = True
             self._ready.append([event.data])
         elif isinstance(event, events.Finished):
             self.reason, self._over = event.reason, True
         elif isinstance(event, events.Failed):
             raise ProtocolError(event.message, event.code)
+
+    async def _fetch(self, wanted: dict[str, Any]) -> None:
+        """Fetch the vocabulary of a hello; from here on the bridge must have it."""
+        try:
+            data = await fetched(self.http + wanted["url"], self.token)
+        except (OSError, HTTPException) as error:
+            raise DetokError(
+                f"The vocabulary could not be fetched from {self.http} ({error})."
+            ) from error
+        source = Vocabulary.unpack(data)
+        if source.sha256 != wanted["sha256"]:
+            raise VocabularyError(
+                f"The bridge announced the vocabulary {wanted['sha256'][:12]}… and served {source.sha256[:12]}…; restart it."
+            )
+        self.source, self.session.vocabulary_sha256 = source, source.sha256
 
 
 async def ask(url: str, prompt: str, *, token: str = "", **params: Any) -> Answer:
@@ -199,9 +230,18 @@ async def open_in_browser(url: str, protocols: list[str]) -> Socket:
             opened.set_result(False)
         frames.put_nowait(Lost(event.code, event.reason))
 
-    proxies = [create_proxy(each) for each in (on_open, on_message, on_close)]
-    for name, proxy in zip(("open", "message", "close"), proxies):
+    listeners = {"open": on_open, "message": on_message, "close": on_close}
+    proxies = {name: create_proxy(each) for name, each in listeners.items()}
+    for name, proxy in proxies.items():
         socket.addEventListener(name, proxy)
+
+    def end() -> None:
+        """Take no more frames, and free what the browser holds of Python."""
+        while proxies:
+            name, proxy = proxies.popitem()
+            socket.removeEventListener(name, proxy)
+            proxy.destroy()
+        socket.close()
 
     class InBrowser:
         async def send(self, frame: str | bytes) -> None:
@@ -209,13 +249,20 @@ async def open_in_browser(url: str, protocols: list[str]) -> Socket:
 
         async def receive(self) -> str | bytes | Lost:
             found: str | bytes | Lost = await frames.get()
+            if isinstance(found, Lost):
+                end()
             return found
 
         async def close(self) -> None:
-            socket.close()
+            end()
+            frames.put_nowait(Lost(1000))  # for a `receive` that waits
 
-    if not await opened:
-        raise ConnectionError(url)
+    try:
+        if not await opened:
+            raise ConnectionError(url)
+    except BaseException:
+        end()
+        raise
     return InBrowser()
 
 
@@ -224,11 +271,16 @@ async def fetched(url: str, token: str) -> bytes:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     if sys.platform == "emscripten":
         import js
-        from pyodide.ffi import to_js
+        from pyodide.ffi import JsException, to_js
 
         options = to_js({"headers": headers}, dict_converter=js.Object.fromEntries)
-        answer = await js.fetch(url, options)
-        return bytes((await answer.arrayBuffer()).to_bytes())
+        try:
+            answer = await js.fetch(url, options)
+            if answer.ok:
+                return bytes((await answer.arrayBuffer()).to_bytes())
+        except JsException as error:
+            raise OSError(str(error)) from error
+        raise OSError(f"HTTP status {answer.status}")
 
     def read() -> bytes:
         with urlopen(Request(url, headers=headers), timeout=30) as answer:

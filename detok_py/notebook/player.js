@@ -78,7 +78,7 @@ function makeBox(row) {
 /** @param {{model: Model, el: HTMLElement}} view */
 function render({ model, el }) {
   /** @type {Row[]} */
-  let rows = [...model.get("rows")];
+  const rows = [...model.get("rows")];
   let position = 0;
   let playing = true;
   /** When the playhead was at the time `from` of the stream. */
@@ -184,11 +184,26 @@ function render({ model, el }) {
   const onBatch = () => {
     const [first, more] = model.get("batch");
     if (first > rows.length) return; // `rows` brings what this view has missed
-    rows.splice(first, rows.length - first, ...more);
-    onChange();
+    take(first, more);
   };
   const onRows = () => {
-    if (model.get("rows").length >= rows.length) rows = [...model.get("rows")];
+    if (model.get("rows").length >= rows.length) take(0, model.get("rows"));
+    else onChange();
+  };
+  /**
+   * Put rows in the place of those from `first` on. What is shown of them is shown again if it has
+   * changed: bytes that were held may be replaced.
+   * @param {number} first @param {Row[]} more
+   */
+  const take = (first, more) => {
+    const shown = () => JSON.stringify(rows.slice(first, position));
+    const before = shown();
+    rows.splice(first, rows.length - first, ...more);
+    if (shown() !== before) {
+      const to = Math.min(position, rows.length);
+      show(0);
+      show(to);
+    }
     onChange();
   };
   const onChange = () => {

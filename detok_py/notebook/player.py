@@ -111,7 +111,7 @@ async def read(stream: AsyncIterable[Any], player: Any) -> None:
         # The states of the last tokens may have changed since.
         begin = max(0, first - 8)
         for n in range(begin, len(player.tokens)):
-            rows[n][:5] = row_of(player.tokens[n], 0)[:5]
+            rows[n] = row_of(player.tokens[n], rows[n][5])  # a new list, or nothing is sent
         player.batch = [begin, rows[begin:]]
         first = len(rows)
         if whole or first >= 2 * len(player.rows):

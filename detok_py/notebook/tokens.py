@@ -58,11 +58,19 @@ class TokenList(Sequence[Token]):
             self.flush()
 
     def add(self, token: int | bytes) -> Token:
-        """Add one token id, or a chunk of bytes; return its Token as far as it is certain."""
+        """Add one token id, or a chunk of bytes; return its Token as far as it is certain.
+
+        Bytes may follow ids, if they are of tokens whose ids are not known; then all are bytes.
+        """
+        early = ""
+        if isinstance(token, (bytes, bytearray, memoryview)) and not self.ended:
+            if isinstance(self.stream, Detokenizer):
+                held, self.stream = self.stream.held, StreamingDetokenizer()
+                early = self.stream.feed(held)
         if isinstance(self.stream, StreamingDetokenizer):
             if not isinstance(token, (bytes, bytearray, memoryview)):
                 raise TypeError(f"a stream without a vocabulary takes bytes, not {token!r}")
-            made = Token(None, bytes(token), self.stream.feed(token), "", b"")
+            made = Token(None, bytes(token), early + self.stream.feed(token), "", b"")
         else:
             vocabulary = self.stream.vocabulary
             text = self.stream.push(token)  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ from typing import Any
 
 from ..decode.chat import ChatStream
 from ..decode.detokenizer import Detokenizer
-from ..decode.utf8 import StreamingDetokenizer
+from ..decode.utf8 import StreamingDetokenizer, decode_end
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError, VocabularyError
 from ..protocol import events as s
@@ -243,7 +243,7 @@ class Answer:
         vocabulary = self._by_ids
         if vocabulary is not None and token_id is not None:
             if token_id in vocabulary.special_ids:
-                name, data = vocabulary.stored_bytes(token_id).decode(), b""
+                name, data = decode_end(vocabulary.stored_bytes(token_id), "replace"), b""
             elif data is None:
                 data = vocabulary.token_bytes(token_id)
         deltas = self._decode(None if token_id is None else [token_id], data)

@@ -116,12 +116,20 @@ def test_tokens_are_shown_as_they_come_and_their_states_as_they_change(
     tokens.add(b"\xa9")
     page.evaluate("rows => change('batch', [0, rows])", rows_of(tokens, 1))
     expect(text_of(seen, "held")).to_have_text("café")
+    # The bytes at the end of the stream were held, and are replaced.
+    tokens.add(b"\xf0")
+    page.evaluate("rows => change('batch', [0, rows])", rows_of(tokens, 1))
+    last = seen.get_by_role("listitem").last
+    expect(last).to_have_text("f0◧h\u00a0")
+    tokens.flush()
+    page.evaluate("rows => change('batch', [0, rows])", rows_of(tokens, 1))
+    expect(last).to_have_text("f0✕r\ufffd")
+    expect(text_of(seen, "held")).to_have_text("café\ufffd")
     # A view that missed a batch gets all rows at the end.
     page.evaluate("change('batch', [7, [[null, '21', 'c', '!', '', 5]]])")
-    tokens.add(b"!")
-    tokens.flush()
-    page.evaluate("rows => (change('rows', rows), change('state', 'finished'))", rows_of(tokens, 1))
-    expect(text_of(seen, "held")).to_have_text("café!")
+    rows = rows_of(d.TokenList(None, [b"caf\xc3", b"\xa9", b"\xf0", b"!"]), 1)
+    page.evaluate("rows => (change('rows', rows), change('state', 'finished'))", rows)
+    expect(text_of(seen, "held")).to_have_text("café\ufffd!")
     expect(seen).to_have_attribute("data-state", "finished")
 
 

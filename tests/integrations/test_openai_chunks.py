@@ -85,6 +85,14 @@ def test_the_chunks_of_a_completion_are_deltas_of_a_chat(make):
     assert asyncio.run(main()) == DELTAS
 
 
+def test_calls_in_a_format_are_read():
+    chunks = [chunk('<tool_call>{"name": "f", "argum'), chunk('ents": {"a": 1}}</tool_call>')]
+    answer = openai.ChatDeltas(chunks, format="qwen3_hermes")
+    deltas = [(delta.text, delta.call, delta.name) for delta in answer]
+    assert deltas == [("", 0, "f"), ('{"a": 1}', 0, None)]
+    assert [call.arguments for call in answer.chat.calls] == ['{"a": 1}']
+
+
 def test_the_reason_is_the_servers_where_the_chat_has_none():
     answer = openai.ChatDeltas([chunk("a"), chunk(finish="length")])
     assert [tuple(delta) for delta in answer] == [("content", "a")]

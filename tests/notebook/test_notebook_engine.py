@@ -1,5 +1,10 @@
 """`ask`: the answers of a real bridge, also over connections that are cut."""
 
+import hashlib
+import json
+import sys
+from types import SimpleNamespace
+
 import pytest
 from bridge_rig import VOCABULARY, running
 from cutting_proxy import DOWN, UP, CuttingProxy
@@ -7,7 +12,9 @@ from cutting_proxy import DOWN, UP, CuttingProxy
 import detok_py as d
 from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.server import names_of
-from detok_py.notebook.engine import ask
+from detok_py.notebook import engine
+from detok_py.notebook.engine import Lost, ask
+from detok_py.protocol import wire
 
 pytestmark = pytest.mark.native  # sockets
 
@@ -65,3 +72,170 @@ async def test_a_bridge_that_is_not_there_is_named():
         gone = bridge.url
     with pytest.raises(d.DetokError, match="is not answering; is `detok serve` running there"):
         await ask(gone, "Hello")
+
+
+class Script:
+    """A socket that receives frames out of a list; a function in it makes one of the run's id."""
+
+    def __init__(self, frames):
+        self.frames, self.sent, self.closed = list(frames), [], False
+
+    async def send(self, frame):
+        self.sent.append(frame)
+
+    async def receive(self):
+        frame = self.frames.pop(0)
+        return frame(self.run) if callable(frame) else frame
+
+    async def close(self):
+        self.closed = True
+
+    @property
+    def run(self):
+        return next(found["id"] for found in map(json.loads, self.sent) if "id" in found)
+
+
+def hello(vocabulary):
+    named = {"sha256": vocabulary.sha256, "url": "/x"} if vocabulary else None
+    return json.dumps({"type": "hello", "protocol": "detok.v1", "engine": {}, "vocabulary": named})
+
+
+def of_run(kind, **fields):
+    return lambda run: json.dumps({"type": kind, "id": run, **fields})
+
+
+def finished(count, *frames):
+    sha256 = hashlib.sha256(b"".join(frame[1:] for frame in frames)).hexdigest()
+    return of_run("finished", reason="eos", tokens=count, bytes=count, sha256=sha256)
+
+
+AB, XY = (d.Vocabulary.from_bytes(tokens) for tokens in ([b"a\xc3", b"b"], [b"x", b"y"]))
+ONE = bytes([wire.TOKENS]) + wire.pack_tokens([(0, b"a\xc3")])
+TWO = bytes([wire.TOKENS]) + wire.pack_tokens([(1, b"b")])
+GAP = bytes([wire.GAP]) + wire.pack_gap(2, b"\xa9c")
+RAW = bytes([wire.BYTES]) + "é".encode()
+IDS = bytes([wire.IDS]) + wire.pack_ids([0])
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Return a function that asks a bridge of scripted sockets, and these sockets."""
+    sockets = []
+
+    def script(*frames, served=b""):
+        sockets.append(Script(frames))
+
+        async def open_script(url, protocols):
+            return sockets[0]
+
+        async def fetched(url, token):
+            if isinstance(served, Exception):
+                raise served
+            return served
+
+        monkeypatch.setattr(engine, "opener", lambda: open_script)
+        monkeypatch.setattr(engine, "fetched", fetched)
+        return ask("http://a", "Hello"), sockets[0]
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "data", "frames", "count", "text"),
+    [
+        (AB, "both", [ONE, GAP, TWO], 4, "aécb"),  # two tokens without ids
+        (AB, "bytes", [RAW], 2, "é"),
+        (None, "both", [ONE, GAP], 3, "aéc"),
+    ],
+)
+async def test_what_has_no_id_is_shown_by_its_bytes(
+    scripted, vocabulary, data, frames, count, text
+):
+    started = of_run("started", data=data, position=0)
+    asked, _ = scripted(
+        *(hello(vocabulary), started, *frames, finished(count, *frames)), served=AB.pack()
+    )
+    answer = await asked
+    assert ((await read(answer)).text, answer.reason) == (text, "eos")
+
+
+@pytest.mark.parametrize(
+    ("frames", "served", "says"),
+    [
+        ([hello(AB)], XY.pack(), f"announced the vocabulary {AB.sha256[:12]}… and served {XY.sha256[:12]}…"),
+        ([hello(AB)], OSError("HTTP Error 404: Not Found"), "could not be fetched from http://a .HTTP Error 404"),
+        ([hello(AB)], b"?", "vocabulary"),
+        ([hello(None), of_run("started", data="ids", position=0), IDS], b"", "sends ids, and no vocabulary"),
+        ([hello(None), of_run("error", code=4503, message="engine down")], b"", "engine down"),
+    ],
+    ids=["another vocabulary", "no vocabulary", "damaged", "only ids", "an error"],
+)  # fmt: skip
+async def test_an_answer_that_cannot_begin_closes_its_socket(scripted, frames, served, says):
+    asked, socket = scripted(*frames, served=served)
+    with pytest.raises(d.DetokError, match=says):
+        await asked
+    assert socket.closed
+
+
+async def test_the_rest_of_an_answer_from_a_bridge_with_another_vocabulary_is_refused(scripted):
+    asked, _ = scripted(
+        hello(AB),
+        of_run("started", data="both", position=0),
+        ONE,
+        Lost(),
+        hello(XY),
+        served=AB.pack(),
+    )
+    answer = await asked
+    with pytest.raises(d.ProtocolError) as refused:
+        await read(answer)
+    assert refused.value.code == 4409
+
+
+async def test_a_socket_of_the_browser_frees_what_it_was_given(monkeypatch):
+    proxies = []
+
+    class Proxy:
+        def __init__(self, call):
+            self.call, self.destroyed = call, False
+            proxies.append(self)
+
+        def destroy(self):
+            self.destroyed = True
+
+    class WebSocket:
+        def __init__(self):
+            self.listeners, self.opens = {}, True
+
+        def addEventListener(self, name, proxy):
+            self.listeners[name] = proxy
+            if len(self.listeners) == 3:
+                self.emit("open" if self.opens else "close", code=1006, reason="")
+
+        def removeEventListener(self, name, proxy):
+            assert self.listeners.pop(name) is proxy
+            assert not proxy.destroyed
+
+        def emit(self, name, **fields):
+            self.listeners[name].call(SimpleNamespace(**fields))
+
+        def close(self):
+            pass
+
+    sockets = [WebSocket() for _ in range(3)]
+    made = iter(sockets)
+    js = SimpleNamespace(WebSocket=SimpleNamespace(new=lambda url, protocols: next(made)))
+    ffi = SimpleNamespace(create_proxy=Proxy, to_js=lambda value: value)
+    for name, module in (("js", js), ("pyodide", SimpleNamespace(ffi=ffi)), ("pyodide.ffi", ffi)):
+        monkeypatch.setitem(sys.modules, name, module)
+    closed = await engine.open_in_browser("ws://a", [])
+    await closed.close()
+    assert await closed.receive() == Lost(1000)
+    lost = await engine.open_in_browser("ws://a", [])
+    sockets[1].emit("close", code=1012, reason="restart")
+    assert await lost.receive() == Lost(1012, "restart")
+    sockets[2].opens = False
+    with pytest.raises(ConnectionError):
+        await engine.open_in_browser("ws://a", [])
+    assert len(proxies) == 9
+    assert all(proxy.destroyed for proxy in proxies)

@@ -1,6 +1,7 @@
 """What a notebook shows of tokens, vocabularies and streams: each byte with what became of it."""
 
 import html.parser
+import json
 import random
 import re
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from small_tokenizers import byte_level
 
 import detok_py as d
+from detok_py.notebook.player import read
 
 pytestmark = pytest.mark.native  # the wheel of a page does not have it
 
@@ -82,6 +84,42 @@ def test_a_list_grows_as_a_stream_does():
     assert (tokens.text, tokens[2].states, tokens.flush()) == ("é\ufffd", "r", "")
     with pytest.raises(d.StreamEndedError):
         tokens.add(b"a")
+
+
+def test_bytes_may_follow_ids_and_complete_the_character_that_is_held():
+    tokens = d.TokenList(d.Vocabulary.from_bytes([b"a\xc3", b"b"]))
+    tokens.add(0)
+    assert tokens.add(b"\xa9!").text == "é!"
+    assert (tokens.text, [token.states for token in tokens]) == ("aé!", ["ch", "cc"])
+    with pytest.raises(TypeError, match="takes bytes, not 1"):
+        tokens.add(1)
+    tokens.flush()
+    with pytest.raises(d.StreamEndedError):
+        tokens.add(b"c")
+
+
+class Player:
+    """What `read` writes to. As traitlets do, it compares what is set with what was."""
+
+    def __init__(self, tokens):
+        self.sent = []
+        self.tokens, self.batch, self.rows, self.state = tokens, [0, []], [], "streaming"
+
+    def __setattr__(self, name, value):
+        if name == "batch" and value != getattr(self, name, None):
+            self.sent.append(json.loads(json.dumps(value)))
+        super().__setattr__(name, value)
+
+
+async def test_a_page_gets_the_rows_that_the_end_of_a_stream_has_changed():
+    async def stream():
+        yield b"ok \xf0\x9f"
+
+    player = Player(d.TokenList(None))
+    await read(stream(), player)
+    states = [[row[2:4] for row in rows] for _, rows in player.sent if rows]
+    assert states == [[["ccchh", "ok "]], [["cccrr", "ok \ufffd"]]]
+    assert (player.rows, player.state) == (player.sent[-1][1], "finished")
 
 
 @pytest.mark.parametrize(

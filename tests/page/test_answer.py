@@ -84,6 +84,12 @@ def test_a_special_token_is_named_and_puts_nothing_into_the_text():
     assert line.text == "你"
 
 
+def test_a_special_token_that_is_not_utf8_has_a_name_too():
+    page = answer.Answer(json.dumps({"prompt": "hi", "details": True}))
+    page.begin(Vocabulary.from_bytes([b"a\xff"], special_ids=[0]))
+    assert page.row(0, None)[-1] == "a\ufffd"
+
+
 def test_tokens_of_unknown_ids_go_on_by_their_bytes_with_what_is_held():
     line = Line()
     run = line.start()

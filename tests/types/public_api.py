@@ -81,6 +81,7 @@ def texts(tokenizer: d.Tokenizer, ids: list[int], file: BinaryIO) -> None:
     assert_type(d.open(file).readline(), str)
     for delta in ChatDeltas([{"choices": []}], stop=["END"], reasoning="all"):
         assert_type(delta, d.Delta)
+    ChatDeltas([], start="auto", format="harmony", tool_schemas=[{"name": "f"}])
     decoder = DecodeStream(ids)
     assert_type(decoder.step(tokenizer, 5), str | None)
     for word in TextIteratorStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True):
