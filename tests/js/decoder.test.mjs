@@ -3,10 +3,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { getEventListeners } from "node:events";
+import { connect } from "../../web/src/connect.js";
 import { createDecoder } from "../../web/src/create-decoder.js";
-import { decoderWorker, shutDown } from "../../web/src/decoder.js";
+import { decoderWorker, shutDown, warmUp } from "../../web/src/decoder.js";
 import { readable } from "../../web/src/detok-stream.js";
-import { answerCalls } from "../../web/src/messages.js";
+import { answerCalls, holdWhileAlive, postNote } from "../../web/src/messages.js";
+import { stepTable } from "../../web/src/step-table.js";
 
 /** The worker of a vocabulary whose ids are letters from "a" on, in a stream without options. */
 class LettersWorker {
@@ -37,7 +40,8 @@ test("only a number is an id, also where its text is known", async (t) => {
   await new Promise(setImmediate);
   await decoderWorker().ask("fan");
   assert.equal(decoder.push(1), "b");
-  for (const wrong of ["1", 1n, [[1]]]) assert.throws(() => decoder.push(wrong), TypeError);
+  for (const wrong of ["1", 1n, [[1]], undefined, [0, undefined], new Array(1)])
+    assert.throws(() => decoder.push(wrong), TypeError);
 });
 
 test("a strict decoder gives the text before a wrong byte, also of a character that began before", async () => {
@@ -53,4 +57,113 @@ test("a stream asks its source for nothing before it is read", async () => {
   await new Promise(setImmediate);
   assert.equal(pulls, 0);
   assert.equal((await stream.getReader().read()).value, 1);
+});
+
+/**
+ * A worker with these methods.
+ * @param {import("node:test").TestContext} t
+ * @param {(port: MessagePort) => Record<string, (...args: any[]) => any>} methods
+ * @returns {unknown[]}  The workers that are ended.
+ */
+function working(t, methods) {
+  const ended = [];
+  globalThis.Worker = class {
+    constructor() {
+      const { port1, port2 } = new MessageChannel();
+      answerCalls(port2, methods(port2));
+      const terminate = () => {
+        ended.push(this);
+        port2.close();
+      };
+      return Object.assign(port1, { terminate });
+    }
+  };
+  t.after(() => {
+    shutDown();
+    delete globalThis.Worker;
+  });
+  return ended;
+}
+
+test("finish is the last event and comes once, whichever event a listener cancels in", async (t) => {
+  const text = (deltas) => ({ type: "text", deltas, count: 1, position: 1 });
+  const events = [
+    text([
+      ["reasoning", "r"],
+      ["content", "a"],
+    ]),
+    text([["content", "b"]]),
+    { type: "finished", reason: "eos", deltas: [["content", "c"]], position: 3 },
+  ];
+  working(t, (port) => ({
+    boot: () => ({}),
+    prepare() {},
+    connect: (stream) => postNote(port, "batch", { stream, at: 0, events }),
+    release() {},
+  }));
+  const expected = {
+    none: "delta r, delta a, token, delta b, token, delta c, finish eos",
+    r: "delta r, finish cancelled",
+    a: "delta r, delta a, finish cancelled",
+    c: "delta r, delta a, token, delta b, token, delta c, finish cancelled",
+  };
+  for (const granularity of ["character", "grapheme"])
+    for (const [limit, told] of Object.entries(expected)) {
+      const answer = connect("ws://x/stream", { prompt: "", granularity });
+      const log = [];
+      for (const type of ["delta", "token", "held", "error", "finish"])
+        answer.addEventListener(type, ({ detail }) => {
+          log.push(`${type} ${detail.reason ?? detail.text ?? ""}`.trim());
+          if (type === "delta" && detail.text === limit) answer.cancel();
+        });
+      const { reason } = await answer.finished;
+      await new Promise(setImmediate);
+      assert.equal(reason, told.split(" ").at(-1));
+      if (granularity === "character") assert.equal(log.join(", "), told);
+      assert.deepEqual(
+        log.filter((line) => line.startsWith("finish")),
+        log.slice(-1),
+      );
+    }
+});
+
+test("a worker that boots while the cause of its delay is looked for is kept", async (t) => {
+  const { fetch } = globalThis;
+  t.after(() => (globalThis.fetch = fetch));
+  if (!globalThis.navigator) {
+    globalThis.navigator = {}; // Node 20 has none
+    t.after(() => delete globalThis.navigator);
+  }
+  let boot;
+  const ended = working(t, (port) => ({
+    async boot({ lock }) {
+      await holdWhileAlive(lock);
+      postNote(port, "progress", { step: "reading MicroPython" });
+      return new Promise((resolve) => (boot = resolve));
+    },
+  }));
+  globalThis.fetch = async (url) => {
+    boot({ runtime: "micropython" });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const type = /js$/.test(url) ? "text/javascript" : "application/wasm";
+    return new Response("", { headers: { "content-type": type } });
+  };
+  const { runtime } = await warmUp({ timeout: 20 });
+  assert.equal(runtime, "micropython");
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  assert.deepEqual(ended, []);
+});
+
+test("what a decoder was given for itself is not kept after it", async (t) => {
+  working(t, () => ({
+    boot: () => ({}),
+    ask: () => [["begun", false, "", ["", "", null], "", "content"]],
+  }));
+  const { signal } = new AbortController();
+  const options = { stop: ["of its own"], fatal: true };
+  await createDecoder({ ...options, signal, onText() {} });
+  assert.deepEqual(getEventListeners(signal, "abort"), []);
+  const { options: kept } = stepTable({ ...options, signal });
+  assert.equal(kept.fatal, true);
+  assert.ok(!kept.signal && !kept.onText);
 });

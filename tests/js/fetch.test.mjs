@@ -3,7 +3,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { shutDown } from "../../web/src/decoder.js";
 import { readAnswer, ServerSentEvents } from "../../web/src/fetch.js";
+import { answerCalls } from "../../web/src/messages.js";
 import { readToolCalls } from "../../web/src/tool-calls.js";
 
 const TEXT = "naïve 你好 👩‍🚀 \u{1f1e9}\u{1f1ea} \ufeff";
@@ -265,4 +267,100 @@ test("calls beside each other, in an array, and what is no call", () => {
 test("an HTML page is no answer, unless it is asked for", async () => {
   const page = () => response("<!doctype html><p>Sign in", "text/html; charset=utf-8");
   await assert.rejects(read(page()), { kind: "server", message: /HTML page, not an answer/ });
+});
+
+test("JSON on many lines is parsed once for each text, and not at each line", async (t) => {
+  const texts = Array.from({ length: 100 }, (_, n) => `word ${n} [{"\\`);
+  const last = { finishReason: "STOP" };
+  const whole = texts.map((text, n) => ({
+    candidates: [{ content: { parts: [{ text }] }, ...(n === texts.length - 1 && last) }],
+  }));
+  const bytes = bytesOf(JSON.stringify(whole, null, 2));
+  const { parse } = JSON;
+  t.after(() => (JSON.parse = parse));
+  let parsed = 0;
+  JSON.parse = (/** @type {string} */ text, ...more) => {
+    parsed += text.length;
+    return parse(text, ...more);
+  };
+  const cuts = [...bytes.keys()].filter((at) => at && at % 50 === 0);
+  const got = await read(response(body(bytes, cuts), "application/json"));
+  assert.deepEqual([got.content, got.reason], [texts.join(""), "STOP"]);
+  assert.ok(parsed <= 2 * bytes.length, `${parsed} characters of ${bytes.length}`);
+});
+
+test("a lost connection is an error of the network, at any time", async () => {
+  const begun = chunk({ content: "a" });
+  for (const [sent, type] of [
+    [`${begun}\n\n`, "text/event-stream"],
+    ["dat", ""], // too little to tell the form of the body
+  ]) {
+    const lost = new TypeError("terminated");
+    const source = new ReadableStream({
+      start: (controller) => controller.enqueue(bytesOf(String(sent))),
+      pull: (controller) => controller.error(lost),
+    });
+    await assert.rejects(
+      read(new Response(source, { headers: type ? { "content-type": type } : {} })),
+      {
+        name: "DetokError",
+        kind: "network",
+        isRetryable: true,
+        cause: lost,
+        message: /^The connection was lost in the middle of the answer \(terminated\)/,
+      },
+    );
+  }
+});
+
+test("a signal ends reading with its reason and cancels the body, whatever the form of the body", async () => {
+  for (const type of ["text/event-stream", "application/json", "text/plain", ""])
+    for (const early of [false, true]) {
+      const stopping = new AbortController();
+      let cancelled = false;
+      const silent = new ReadableStream({ cancel: () => void (cancelled = true) });
+      const headers = type ? { "content-type": type } : {};
+      const answer = readAnswer(new Response(silent, { headers }), { signal: stopping.signal });
+      if (early) stopping.abort();
+      const rejected = assert.rejects(answer.next(), { name: "AbortError" });
+      await new Promise(setImmediate);
+      stopping.abort();
+      await rejected;
+      assert.ok(cancelled);
+    }
+});
+
+test("what the engine separated comes behind the text that Python still decodes", async (t) => {
+  globalThis.Worker = /** @type {any} */ (
+    class {
+      constructor() {
+        const { port1, port2 } = new MessageChannel();
+        const state = ["begun", false, "", null, "", "content"];
+        const step = (/** @type {string | null} */ symbol) =>
+          symbol === null ? [[], "end", null] : [[["content", symbol]], null, state];
+        answerCalls(port2, {
+          boot: () => ({}),
+          ask: (name, told, json, held, symbols) =>
+            name === "begin_steps" ? [state] : JSON.parse(symbols).map(step),
+        });
+        return Object.assign(port1, { terminate: () => port2.close() });
+      }
+    }
+  );
+  t.after(() => {
+    shutDown();
+    Reflect.deleteProperty(globalThis, "Worker");
+  });
+  const lines = [
+    chunk({ content: "one" }),
+    chunk({ reasoning_content: "two" }),
+    chunk({ content: "three" }),
+    chunk({ tool_calls: [{ index: 0, function: { name: "four", arguments: "{}" } }] }),
+    chunk({}, /** @type {any} */ ("stop")),
+    "",
+  ];
+  const said = [];
+  for await (const { text, name } of readAnswer(response(lines.join("\n\n")), { stop: "STOP" }))
+    if (name || text) said.push(name ?? text);
+  assert.deepEqual(said.slice(0, 4), ["one", "two", "three", "four"]);
 });

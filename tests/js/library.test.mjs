@@ -12,6 +12,7 @@ import { graphemes } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
 import { EngineSocket, packBatch } from "../../web/src/socket.js";
 import { find, State, StepTable } from "../../web/src/step-table.js";
+import { AnswerStore } from "../../web/src/store.js";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -103,6 +104,52 @@ test("frames that came while the vocabulary did go to Python first, and no time 
     times,
     times.toSorted((one, other) => one - other),
   );
+});
+
+/** A socket whose Python gives these outcomes by method. */
+function socketOf(t, outcomes) {
+  const sockets = [];
+  globalThis.WebSocket = class {
+    constructor() {
+      sockets.push(this);
+    }
+    close(...given) {
+      this.closed = given;
+    }
+  };
+  t.after(() => delete globalThis.WebSocket);
+  const ask = (method) => JSON.stringify({ events: [], ...outcomes[method] });
+  const socket = new EngineSocket(
+    "ws://x",
+    ask,
+    () => 0,
+    () => {},
+  );
+  t.after(() => socket.port.close());
+  socket.connect();
+  return { socket, sockets };
+}
+
+test("the reason of a close fits in a close frame", (t) => {
+  const close = [4400, `a ${"詐".repeat(60)}`];
+  const { socket, sockets } = socketOf(t, { give_up: { events: [{ type: "failed" }], close } });
+  socket.giveUp();
+  const [code, reason] = sockets[0].closed;
+  assert.equal(code, 4400);
+  assert.match(reason, /^a \?/);
+  assert.ok(new TextEncoder().encode(reason).length <= 123); // RFC 6455, 5.5
+});
+
+test("no timer of a socket is left when its answer is over", (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+  const before = timers();
+  const outcomes = { lost: { retry: 1 }, give_up: { events: [{ type: "failed" }] } };
+  const { socket, sockets } = socketOf(t, outcomes);
+  sockets[0].onopen(); // a timer watches for silence
+  sockets[0].onclose({ code: 1006, reason: "" }); // another waits for the next try
+  assert.equal(timers(), before + 1);
+  socket.giveUp();
+  assert.equal(timers(), before);
 });
 
 test("replies find their calls in any order", async (t) => {
@@ -273,4 +320,137 @@ test("deltas of whole graphemes keep their channels, and nothing is left in the 
     ),
     [{ channel: "content", text: "e" }],
   );
+});
+
+test("a store of any answer says how it ended, without frames and whatever its source does", async () => {
+  const never = new Promise(() => {});
+  for (const [source, reason, text, message] of [
+    [
+      async function* () {
+        yield* ["a", "b"];
+      },
+      "end",
+      "ab",
+    ],
+    [() => {}, "error", "", /returned undefined, and must return an answer/],
+    [
+      () => {
+        throw new Error("no engine");
+      },
+      "error",
+      "",
+      /no engine/,
+    ],
+    [
+      async function* (store) {
+        yield "a";
+        store.stop();
+        await never;
+      },
+      "cancelled",
+      "a",
+    ],
+    [
+      (store) => {
+        store.stop();
+        return never;
+      },
+      "cancelled",
+      "",
+    ],
+    [
+      (store) => {
+        store.stop();
+        return Promise.reject(new Error("late"));
+      },
+      "cancelled",
+      "",
+    ],
+  ]) {
+    const store = new AnswerStore(() => source(store));
+    const end = await store.send("x");
+    assert.deepEqual([end.reason, store.read().text], [reason, text]);
+    if (message) assert.match(end.error.message, message);
+  }
+});
+
+test("a store keeps no delta that it has read", async () => {
+  const { race } = Promise;
+  let races = 0;
+  Promise.race = (...given) => {
+    races++;
+    return race.apply(Promise, given);
+  };
+  const store = new AnswerStore(async function* () {
+    for (let n = 0; n < 10; n++) yield "a";
+  });
+  await store.send("x").finally(() => (Promise.race = race));
+  assert.equal(races, 0); // each race would add to what its longest promise holds
+});
+
+test("a storage that is full does not stop a chat", async (t) => {
+  const { DetokTransport } = await import("../../web/src/ai-sdk.js");
+  const full = () => {
+    throw new DOMException("The quota has been exceeded.", "QuotaExceededError");
+  };
+  const storage = { getItem: () => null, setItem: full, removeItem() {} };
+  const transport = new DetokTransport("ws://127.0.0.1:1/stream", { storage });
+  const messages = [{ id: "1", role: "user", parts: [{ type: "text", text: "hi" }] }];
+  const chunks = await transport.sendMessages({ chatId: "1", messages });
+  assert.equal((await chunks.getReader().read()).value.type, "start");
+});
+
+test("an element asks once, until its prompt has another value or it is put back", async (t) => {
+  globalThis.HTMLElement = class extends EventTarget {
+    dataset = {};
+    style = {};
+    attributes = {};
+    isConnected = false;
+    hasAttribute = (name) => name in this.attributes;
+    getAttribute = (name) => this.attributes[name] ?? null;
+    replaceChildren() {}
+    setAttribute(name, value) {
+      const before = this.getAttribute(name);
+      this.attributes[name] = value;
+      if (["src", "prompt"].includes(name)) this.attributeChangedCallback(name, before, value);
+    }
+  };
+  globalThis.document = { createTextNode: (data) => ({ data }), addEventListener() {} };
+  t.after(() => ["HTMLElement", "document"].forEach((name) => delete globalThis[name]));
+  const { DetokText } = await import("../../web/src/element.js");
+  const element = new DetokText();
+  let asked = 0;
+  element.start = () => {
+    asked++;
+    element.stream = new Blob([]).stream();
+  };
+  const later = () => new Promise((resolve) => setTimeout(resolve));
+  const put = (isConnected) => {
+    element.isConnected = isConnected;
+    element[isConnected ? "connectedCallback" : "disconnectedCallback"]();
+  };
+  element.setAttribute("prompt", "p");
+  for (const [change, count] of [
+    [() => put(true), 1],
+    [() => (put(false), put(true)), 1], // moved
+    [() => element.setAttribute("prompt", "p"), 1],
+    [() => element.setAttribute("prompt", "q"), 2],
+    [() => put(false), 2],
+    [() => put(true), 3],
+  ]) {
+    change();
+    await later();
+    assert.deepEqual([asked, element.dataset.state], [count, "finished"]);
+  }
+  // A source that cannot be left is let go of all the same.
+  const left = async () => {
+    throw new Error("it is closed already");
+  };
+  element.stream = {
+    [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}), return: left }),
+  };
+  assert.equal(element.dataset.state, "streaming");
+  element.stop();
+  await later(); // an unhandled rejection fails this test
+  assert.equal(element.dataset.state, "finished");
 });

@@ -5,13 +5,14 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { buildServer } from "../../tools/hosts.mjs";
+import { keeping } from "./kept-answers.mjs";
 
 const root = resolve(import.meta.dirname, "..", "..");
 const folder = mkdtempSync(join(tmpdir(), "detok-server-"));
@@ -21,8 +22,8 @@ const vocabularyFile = join(folder, "bytes.detok");
 let lib;
 
 before(async () => {
-  const shared = join(root, "web", "src", "index.js");
-  const contents = `export * from ${JSON.stringify(shared)}; export { decoderWorker } from ${JSON.stringify(join(root, "web", "src", "decoder.js"))};`;
+  const from = (name) => `from ${JSON.stringify(join(root, "web", "src", name))};`;
+  const contents = `export * ${from("index.js")} export { decoderWorker } ${from("decoder.js")} export { readAnswer, resumingFetch } ${from("fetch.js")}`;
   await buildServer(join(root, "web"), { stdin: { contents, resolveDir: root }, outfile: file });
   symlinkSync(join(root, ".build", "runtime"), join(folder, "runtime"));
   const python = join(root, ".venv", "bin", "python");
@@ -260,6 +261,62 @@ test("a vocabulary that is not the wanted one, or does not come, is an error tha
   await assert.rejects(lib.loadVocabulary(url, { timeout: 50 }), late);
 });
 
+test("a kept vocabulary is used if the server says nothing, and one that breaks off is an error", async (t) => {
+  const packed = readFileSync(vocabularyFile);
+  let version = "1";
+  let sent = packed.length;
+  const server = createServer((_, response) => {
+    if (version === "silent") return;
+    response.writeHead(200, { etag: version, "content-length": packed.length });
+    response.write(packed.subarray(0, sent));
+  }).listen(0, "127.0.0.1");
+  const kept = new Map();
+  globalThis.caches = {
+    open: async () => ({
+      match: async (url) => kept.get(String(url))?.clone(),
+      put: async (url, response) => void kept.set(String(url), response),
+    }),
+  };
+  t.after(() => {
+    delete globalThis.caches;
+    server.close().closeAllConnections();
+  });
+  await once(server, "listening");
+  const url = `http://127.0.0.1:${server.address().port}/x.detok`;
+  const load = () => lib.loadVocabulary(url, { timeout: 50 });
+  const { sha256 } = await load();
+  for (version of ["1", "silent"]) assert.equal((await load()).sha256, sha256);
+  [version, sent] = ["2", 100];
+  await assert.rejects(load(), { kind: "network", message: /nothing came for 0\.05 s/ });
+});
+
+test("a timeout without end waits, and null is no option, but for the format", async (t) => {
+  const slow = createServer((_, response) =>
+    setTimeout(() => response.end(readFileSync(vocabularyFile)), 20),
+  ).listen(0, "127.0.0.1");
+  t.after(() => slow.close());
+  await once(slow, "listening");
+  const url = `http://127.0.0.1:${slow.address().port}/x.detok`;
+  for (const timeout of [Infinity, 2 ** 31, null])
+    assert.equal((await lib.loadVocabulary(url, { timeout })).size, 256);
+  const vocabulary = await lib.loadVocabulary(markedVocabulary());
+  const none = { skipSpecialTokens: null, unknown: null, runtimeUrl: null, granularity: null };
+  const decoder = await lib.createDecoder({ vocabulary, ...none });
+  assert.equal(decoder.feed(MARKED) + decoder.flush(), "I look. ");
+  const plain = await lib.createDecoder({ vocabulary, ...none, format: null });
+  assert.equal(plain.feed(MARKED) + plain.flush(), `I look. ${CALL}`);
+});
+
+test("resumingFetch asks with its method, its headers and its body", async (t) => {
+  const event = 'data: {"choices":[{"delta":{"content":"é"},"finish_reason":"stop"}]}\n\n';
+  const server = await keeping([event, "data: [DONE]\n\n"].map((text) => Buffer.from(text)));
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${server.port}/v1/chat/completions`;
+  const parts = lib.readAnswer(lib.resumingFetch(url, { method: "POST", body: "{}" }));
+  assert.deepEqual((await parts.next()).value, { channel: "content", text: "é" });
+  assert.deepEqual(server.asked, ["POST /v1/chat/completions"]);
+});
+
 test("connect needs a WebSocket and a whole address, and says so", async (t) => {
   const given = globalThis.WebSocket;
   t.after(() => (globalThis.WebSocket = given));
@@ -295,4 +352,25 @@ test("a Python that breaks down is replaced, and no text is lost", async (t) => 
   assert.equal(text, "é STAY < S");
   assert.notEqual(lib.decoderWorker(options), broken);
   assert.ok(broken.dead.isRetryable);
+});
+
+test("a Python that boots again is not ended by another stream", async () => {
+  const options = { stop: ["STOP"], reasoning: true, startWithReasoning: false };
+  const parts = ["a <", "thi", "ngs> b", "c <th", "ing", " S", "TART"];
+  await lib.createDecoder(options);
+  const run = async (n) => {
+    const stream = new lib.DetokStream(options);
+    const text = textOf(stream.readable);
+    const writer = stream.writable.getWriter();
+    for (const [at, part] of parts.entries()) {
+      // Each stream needs steps that no other has asked for.
+      await writer.write(new Uint8Array(bytesOf(at === 1 || at === 4 ? part + n : part)));
+      if (!n && !at) lib.decoderWorker(options).die(new lib.DetokError("gone", { retry: true }));
+      await new Promise((resolve) => setTimeout(resolve, 3));
+    }
+    await writer.close();
+    return text;
+  };
+  const expected = [0, 1, 2].map((n) => `a <thi${n}ngs> bc <thing${n} START`);
+  assert.deepEqual(await Promise.all([0, 1, 2].map(run)), expected);
 });

@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { withCalls } from "../../web/src/tool-calls.js";
+import { addDelta, callsIn, turns } from "../../web/examples/chat/parts.js";
+import { turnsOf, withCalls } from "../../web/src/tool-calls.js";
 
 const calls = [
   { id: "1", name: "look", input: { at: 1 }, result: ["é"] },
@@ -29,4 +30,97 @@ test("with tags of one's own they are text between them", () => {
   assert.equal(message?.content, '[\n{"name":"look","arguments":{"at":1}}\n]');
   assert.equal(message?.tool_calls, undefined);
   assert.equal(answer?.role, "tool");
+});
+
+test("text or a step after an answered call is a message of its own, behind the result", () => {
+  const [answered, open] = calls;
+  const roles = (/** @type {(string | object)[]} */ parts) => {
+    const turns = turnsOf("assistant", undefined);
+    for (const part of parts)
+      if (part === "step") turns.step();
+      else if (typeof part === "string") turns.say(part);
+      else turns.call(/** @type {any} */ (part));
+    return turns
+      .end()
+      .map(({ role, content, tool_calls: made = [] }) => `${role} ${content} ${made.length}`);
+  };
+  const result = 'tool ["é"] 0';
+  for (const [parts, expected] of /** @type {[(string | object)[], string[]][]} */ ([
+    [
+      ["step", " Look. ", answered, "step", "\nIt is é."],
+      ["assistant Look.  1", result, "assistant It is é. 0"],
+    ],
+    [
+      ["Look.", answered, "It is é."],
+      ["assistant Look. 1", result, "assistant It is é. 0"],
+    ],
+    [
+      [answered, "step", answered],
+      ["assistant  1", result, "assistant  1", result],
+    ],
+    [
+      [answered, answered, "step", " "],
+      ["assistant  2", result, result],
+    ],
+    [["a", open, "b"], ["assistant ab 1"]],
+    [[], ["assistant  0"]],
+  ]))
+    assert.deepEqual(roles(parts), expected);
+});
+
+test("the example of a chat shows each call in a format, and sends it back as OpenAI's", () => {
+  const channel = /** @type {const} */ ("tool_call");
+  const parts = /** @type {import("../../web/examples/chat/history.js").Part[]} */ ([]);
+  for (const delta of /** @type {typeof parts} */ ([
+    { channel: "content", text: "I " },
+    { channel: "content", text: "look." },
+    { channel, text: "", call: 0, name: "weather" },
+    { channel, text: '{"city":', call: 0 },
+    { channel, text: '"Bonn"}', call: 0, complete: true },
+    { channel, text: "", call: 1, name: "weather", id: "c1" },
+    { channel, text: '{"city":"Kiel"}', call: 1, complete: true },
+    { channel, text: "", call: 2, name: "weather" },
+    { channel, text: '{"ci', call: 2 },
+  ]))
+    addDelta(parts, delta);
+  const shown = parts.slice(1).flatMap(callsIn);
+  assert.deepEqual(
+    shown.map(({ name, arguments: given }) => [name, given]),
+    [
+      ["weather", { city: "Bonn" }],
+      ["weather", { city: "Kiel" }],
+      [undefined, undefined], // it was cut short
+    ],
+  );
+  const made = (/** @type {string} */ id, /** @type {string} */ city) => ({
+    id,
+    type: "function",
+    function: { name: "weather", arguments: JSON.stringify({ city }) },
+  });
+  assert.deepEqual(turns([{ role: "assistant", parts }]), [
+    {
+      role: "assistant",
+      content: "I look.",
+      tool_calls: [made("call-0-0", "Bonn"), made("c1", "Kiel")],
+    },
+  ]);
+});
+
+test("the example of a chat reads calls between tags as before", () => {
+  const text = '[{"name":"a"},{"name":"b"}]';
+  const parts = /** @type {import("../../web/examples/chat/history.js").Part[]} */ ([
+    { channel: "reasoning", text: "hm" },
+    { channel: "tool_call", text },
+  ]);
+  assert.deepEqual(
+    callsIn(/** @type {any} */ (parts[1])).map(({ name }) => name),
+    ["a", "b"],
+  );
+  assert.deepEqual(
+    turns([
+      { role: "user", parts },
+      { role: "user", parts: [] },
+    ]),
+    [{ role: "user", content: `<tool_call>${text}</tool_call>` }],
+  );
 });

@@ -7,12 +7,12 @@ import { readFile } from "node:fs/promises";
 
 /**
  * `fetch` that also reads files: Node's own takes no `file:` URL.
- * @param {string | URL} address
+ * @param {string | URL | Request} address
  * @param {RequestInit} [options]
  */
 async function fetchFile(address, options) {
-  const url = new URL(address);
-  if (url.protocol !== "file:") return globalThis.fetch(url, options);
+  const url = new URL(address instanceof Request ? address.url : address);
+  if (url.protocol !== "file:") return globalThis.fetch(address, options);
   return new Response(options?.method === "HEAD" ? null : await readFile(url));
 }
 

@@ -30,7 +30,9 @@ export function find(state, symbol) {
   const { table } = state;
   if (step !== undefined || !table) return step;
   try {
-    const { ask } = /** @type {any} */ (decoderWorker(table.options).worker);
+    const { booted, worker } = decoderWorker(table.options);
+    if (!booted) return undefined;
+    const { ask } = /** @type {any} */ (worker);
     const [said] = ask("walk", table.told, ...crossing(state), JSON.stringify([symbol]));
     return table.note(state, symbol, said);
   } catch {

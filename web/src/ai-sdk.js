@@ -9,7 +9,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { argumentsOf, readToolCalls, withCalls } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, turnsOf } from "./tool-calls.js";
 
 /**
  * @typedef {import("ai").UIMessageChunk} Chunk  A part of a message, as the SDK takes it.
@@ -87,7 +87,11 @@ export class DetokTransport {
   #ask(chatId, request) {
     // Kept before anything is sent: a reload at any moment after that finds the answer.
     const run = request.resume ?? newId();
-    this.#runs?.setItem(runKey(chatId), run);
+    try {
+      this.#runs?.setItem(runKey(chatId), run);
+    } catch {
+      // The storage is full, so this answer cannot be resumed after a reload.
+    }
     const answer = new Answer(this.#url, {
       ...this.#options,
       ...request,
@@ -127,10 +131,10 @@ function runKey(chatId) {
  * @returns {import("./connect.js").Message[]}
  */
 function plainMessages({ role, parts }, tools) {
-  let content = "";
-  const calls = [];
+  const turns = turnsOf(role, tools);
   for (const part of parts) {
-    if (part.type === "text") content += part.text;
+    if (part.type === "text") turns.say(part.text);
+    else if (part.type === "step-start") turns.step();
     else if (part.type === "file")
       throw new DetokError(
         `A bridge takes text only, and this message has a file (${part.mediaType}); send it without.`,
@@ -141,10 +145,10 @@ function plainMessages({ role, parts }, tools) {
       let result;
       if (state === "output-available") result = part.output ?? null;
       else if (state === "output-error") result = { error: part.errorText };
-      calls.push({ id, name, input, result });
+      turns.call({ id, name, input, result });
     }
   }
-  return withCalls(role, content.trimStart(), calls, tools);
+  return turns.end();
 }
 
 /** @param {import("./connect.js").Answer} answer @returns {ReadableStream<Chunk>} */

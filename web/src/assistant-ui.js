@@ -7,7 +7,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError } from "./decoder.js";
-import { argumentsOf, readToolCalls, withCalls } from "./tool-calls.js";
+import { argumentsOf, readToolCalls, turnsOf } from "./tool-calls.js";
 
 /**
  * @typedef
@@ -148,15 +148,14 @@ function partsOf({ channel, text, call, name: toolName = "", complete = false },
 function plainMessages({ role, content: parts, attachments }, tools) {
   if (attachments?.length)
     throw new DetokError("A bridge takes text only: send the message without attachments.");
-  let content = "";
-  const calls = [];
+  const turns = turnsOf(role, tools);
   for (const part of parts) {
-    if (part.type === "text") content += part.text ?? "";
+    if (part.type === "text") turns.say(part.text ?? "");
     else if (part.type === "tool-call") {
       const { toolCallId: id = "", toolName: name = "", args: input, result } = part;
-      calls.push({ id, name, input, result });
+      turns.call({ id, name, input, result });
     } else if (part.type !== "reasoning" && part.type !== "source")
       throw new DetokError(`A bridge takes text only, and this message has a part "${part.type}".`);
   }
-  return withCalls(role, content.trimStart(), calls, tools);
+  return turns.end();
 }

@@ -2,7 +2,9 @@
 
 /** What a chunk is, in an error. @param {any} chunk */
 const kindOf = (chunk) =>
-  typeof chunk === "object" ? (chunk?.constructor?.name ?? "null") : `${typeof chunk} ${chunk}`;
+  typeof (chunk ?? null) === "object"
+    ? (chunk?.constructor?.name ?? String(chunk))
+    : `${typeof chunk} ${chunk}`;
 
 /** @param {unknown} chunk @returns {number[]} */
 export function asIds(chunk) {
@@ -16,12 +18,12 @@ export function asIds(chunk) {
         : isView
           ? Array.from(/** @type {any} */ (chunk), Number)
           : undefined;
-  const wrong = ids ? ids.find((id) => !Number.isSafeInteger(id)) : chunk;
-  if (!ids || wrong !== undefined)
-    throw new TypeError(
-      `With a vocabulary, chunks are token ids: whole numbers, not ${kindOf(wrong)}. For bytes leave it out.`,
-    );
-  return ids;
+  for (const id of ids ?? [chunk])
+    if (!Number.isSafeInteger(id))
+      throw new TypeError(
+        `With a vocabulary, chunks are token ids: whole numbers, not ${kindOf(id)}. For bytes leave it out.`,
+      );
+  return /** @type {number[]} */ (ids);
 }
 
 /** @param {unknown} chunk @returns {Uint8Array} */

@@ -49,7 +49,8 @@ import { checked } from "./options.js";
  * @property {number} tokens   Tokens that came (bytes, if the engine knows only those).
  * @property {string} text     What was held, and became text when nothing more came.
  * @property {string | null} [note]  What the engine itself lost, in one sentence.
- * @property {DetokError} [error]  What went wrong.
+ * @property {DetokError | DOMException} [error]  What went wrong; after an abort the reason of the
+ *   signal, which is a DOMException unless another was given to `abort`.
  * @property {number} at  When, in milliseconds since 1970.
  *
  * @typedef {object} AnswerEvents  The `detail` of each type of event. `at` is when it arrived, in
@@ -306,7 +307,7 @@ export class Answer extends EventTarget {
 
   /** @param {import("./step-table.js").Said[]} deltas @param {boolean} over */
   #say(deltas, over) {
-    for (const delta of this.#shape(deltas, over)) this.#give(delta);
+    for (const delta of this.#shape(deltas, over)) if (!this.#finish) this.#give(delta);
   }
 
   /** @param {Delta} delta */
@@ -335,8 +336,8 @@ export class Answer extends EventTarget {
 
   /** @param {Partial<Finish> & Pick<Finish, "reason">} finish */
   #end(finish) {
-    if (this.#finish) return;
-    this.#say([], true);
+    if (!this.#finish) this.#say([], true);
+    if (this.#finish) return; // a listener may have ended it
     const whole = (this.#finish = {
       tokens: this.#link?.tokens ?? 0,
       text: "",

@@ -61,8 +61,9 @@ export async function createDecoder(options) {
   const signal = options?.signal;
   signal?.throwIfAborted();
   await new Promise((resolve, reject) => {
-    signal?.addEventListener("abort", () => reject(signal.reason));
-    decoder.begun.then(resolve, reject);
+    const onAbort = () => reject(signal?.reason);
+    signal?.addEventListener("abort", onAbort);
+    decoder.begun.then(resolve, reject).then(() => signal?.removeEventListener("abort", onAbort));
   });
   return decoder;
 }

@@ -25,7 +25,7 @@ export { base, socketUrl } from "./host.js";
  * @property {string | false} [cache]  The cache in Cache Storage where Pyodide's memory is kept for
  *   the next visit (12 MB), or false. Default "detok".
  * @property {number} [timeout]  Milliseconds without progress after which booting is given up.
- *   Default 30000.
+ *   Default 30000; Infinity waits for 25 days.
  *
  * @typedef {import("./messages.js").Progress} Progress
  *
@@ -123,9 +123,9 @@ export function decoderWorker(options = {}) {
  *   onGone?: (error: DetokError) => void}} [options]
  * @returns {Promise<RuntimeInfo>}
  */
-export async function warmUp({ onProgress = () => {}, onGone, ...options } = {}) {
-  checked(options);
-  const worker = decoderWorker(options);
+export async function warmUp(options = {}) {
+  const { onProgress = () => {}, onGone, ...runtime } = checked(options);
+  const worker = decoderWorker(runtime);
   worker.watchers.add(onProgress);
   try {
     const info = await worker.ready;

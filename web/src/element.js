@@ -26,6 +26,8 @@ export class DetokText
   /** @type {AnswerOptions | undefined} */
   #request;
   #waiting = false;
+  /** Whether the stream that is being shown has ended. */
+  #ended = false;
 
   /** Called by the browser when the element is in a page: asks. */
   connectedCallback() {
@@ -39,20 +41,27 @@ export class DetokText
       if (!this.hasAttribute(name)) this.setAttribute(name, value);
     }
     this.style.whiteSpace ||= "pre-wrap";
-    if (!this.#source) this.#startSoon();
+    if (!this.#source && !this.#ended) this.#startSoon();
   }
 
   /** Called by the browser when the element has left its page: stops. */
   disconnectedCallback() {
     // An element that was only moved is connected again by then.
     queueMicrotask(() => {
-      if (!this.isConnected) this.stop();
+      if (this.isConnected) return;
+      this.stop();
+      this.#ended = false; // it asks again when it is put back
     });
   }
 
-  /** Called by the browser when an attribute has changed: asks again. */
-  attributeChangedCallback() {
-    if (this.isConnected) this.#startSoon();
+  /**
+   * Called by the browser when an attribute has been set: asks again if it has changed.
+   * @param {string} name
+   * @param {string | null} before
+   * @param {string | null} value
+   */
+  attributeChangedCallback(name, before, value) {
+    if (this.isConnected && value !== before) this.#startSoon();
   }
 
   /** A request, instead of a prompt alone. @returns {AnswerOptions | undefined} */
@@ -72,13 +81,13 @@ export class DetokText
    */
   set stream(stream) {
     const from = "getReader" in stream ? readerOf(stream) : stream[Symbol.asyncIterator]();
-    let cancelled = false;
-    const cancel = () => {
-      cancelled = true;
-      void from.return?.();
+    const source = {
+      cancel: () => {
+        Promise.resolve(from.return?.()).catch(() => {}); // it is not wanted any more
+        if (source === this.#source) this.#finish({ reason: "cancelled" });
+      },
     };
-    this.#begin({ cancel });
-    const source = this.#source;
+    this.#begin(source);
     (async () => {
       try {
         for (let part = await from.next(); !part.done; part = await from.next()) {
@@ -87,7 +96,7 @@ export class DetokText
             typeof part.value === "string" ? { channel: "content", text: part.value } : part.value,
           );
         }
-        if (source === this.#source) this.#finish({ reason: cancelled ? "cancelled" : "end" });
+        if (source === this.#source) this.#finish({ reason: "end" });
       } catch (error) {
         if (source === this.#source) this.#finish({ reason: "error", error: asDetokError(error) });
       }
@@ -137,6 +146,7 @@ export class DetokText
     const last = this.#source;
     this.#source = source;
     last?.cancel();
+    this.#ended = false;
     this.replaceChildren((this.#text = document.createTextNode("")));
     this.dataset.state = "streaming";
   }
@@ -150,6 +160,7 @@ export class DetokText
   /** @param {{reason: string, error?: Error}} finish */
   #finish(finish) {
     this.#source = undefined;
+    this.#ended = true;
     this.dataset.state = finish.reason === "error" ? "error" : "finished";
     if (finish.reason === "error") this.#tell("error", { error: finish.error });
     this.#tell("finish", finish);

@@ -7,6 +7,7 @@
  * pair, and what DetokStream holds. Lines are those of the HTML Standard, 9.2.6.
  */
 
+import { Decoder } from "./create-decoder.js";
 import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
 import { checked } from "./options.js";
@@ -27,7 +28,7 @@ export { resumingFetch } from "./resuming-fetch.js";
  *
  * @typedef
  *   {import("./detok-stream.js").TextOptions & import("./decoder.js").RuntimeOptions &
- *   FormatOption}
+ *   FormatOption & Pick<import("./detok-stream.js").ChunkOptions, "signal">}
  *   ReadOptions All that `readAnswer` takes.
  */
 
@@ -47,7 +48,7 @@ const encoder = new TextEncoder();
  * @returns {AsyncGenerator<Delta, string | undefined, void>}
  */
 export async function* readAnswer(response, given = {}) {
-  const { body: form, ...options } = formApart(checked(given));
+  const { body: form, signal, ...options } = formApart(checked(given));
   const { ok, status, headers, body } = await refused(await response);
   if (!ok || !body)
     throw new DetokError(`The server answered HTTP ${status} without a text; ask again.`, {
@@ -63,39 +64,44 @@ export async function* readAnswer(response, given = {}) {
   }
   /** @type {{reason?: string, error?: DetokError}} */
   const end = {};
-  const [bytes, found] = await formatOf(
-    body,
-    headers.get("content-type") ?? "",
-    // AI SDK 4 sends its data stream as plain text.
-    form ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
-  );
-  /** @type {ReadableStream<Delta>} */
-  let deltas;
-  if (found === "bytes")
-    deltas = bytes.pipeThrough(new DetokStream({ ...options, output: "deltas" }));
-  else {
-    deltas = bytes
-      .pipeThrough(found === "json" ? jsonLines() : new ServerSentEvents())
-      .pipeThrough(deltasOf(end));
-    if (asksPython(options)) deltas = deltas.pipeThrough(staged(options));
-  }
-  const reader = deltas.getReader();
+  /** @type {ReadableStreamDefaultReader<Delta> | undefined} */
+  let reader;
   try {
+    const [bytes, found] = await formatOf(
+      signal ? body.pipeThrough(new TransformStream(), { signal }) : body,
+      headers.get("content-type") ?? "",
+      // AI SDK 4 sends its data stream as plain text.
+      form ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
+    );
+    /** @type {ReadableStream<Delta>} */
+    let deltas;
+    if (found === "bytes")
+      deltas = bytes.pipeThrough(new DetokStream({ ...options, output: "deltas" }));
+    else {
+      deltas = bytes
+        .pipeThrough(found === "json" ? jsonLines() : new ServerSentEvents())
+        .pipeThrough(deltasOf(end));
+      if (asksPython(options)) deltas = deltas.pipeThrough(staged(options));
+    }
+    reader = deltas.getReader();
     for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw asDetokError(
-      error instanceof TypeError
-        ? new Error(
-            `The connection was lost in the middle of the answer (${error.message}); ask again.`,
-          )
-        : error,
-    );
+    throw signal?.aborted ? signal.reason : readingError(error);
   } finally {
-    await reader.cancel().catch(() => {});
+    await reader?.cancel().catch(() => {});
   }
   if (end.error) throw end.error;
   return end.reason;
+}
+
+/** What a reader is told if reading has failed. @param {unknown} error */
+function readingError(error) {
+  if (error instanceof DOMException && error.name === "AbortError") return error;
+  if (!(error instanceof TypeError)) return asDetokError(error);
+  return new DetokError(
+    `The connection was lost in the middle of the answer (${error.message}); ask again.`,
+    { kind: "network", retry: true, cause: error },
+  );
 }
 
 /** Server-sent events as a pair of streams: bytes in, events out. */
@@ -198,7 +204,12 @@ async function formatOf(body, type, given) {
  */
 function jsonLines() {
   const decoder = new TextDecoder();
-  let held = "";
+  /** The whole lines of an unfinished text, their length, and how many brackets they leave open. */
+  let held = /** @type {string[]} */ ([]);
+  let size = 0;
+  let depth = 0;
+  /** The unfinished line. */
+  let part = "";
   /**
    * @param {string} text
    * @param {boolean} over
@@ -207,26 +218,43 @@ function jsonLines() {
   const take = (text, over, controller) => {
     const lines = text.split("\n");
     for (const [n, line] of lines.entries()) {
-      held += line;
+      part += line;
       if (n === lines.length - 1 && !over) break;
-      // A line of AI SDK 4's data stream: 0:"text"
-      held = held.replace(/^([\da-k]):(["{[][^]*)$/, '{"type":"$1:","value":$2}');
-      if (held.trim() && (over || isJson(held))) {
-        controller.enqueue({ event: "message", data: held, id: "" });
-        held = "";
-      } else if (held) held += "\n";
+      held.push(part);
+      size += part.length;
+      depth += opened(part);
+      part = "";
+      if (depth > 0 && !over) continue; // parsing at each line takes time squared
+      const whole = held
+        .join("\n")
+        // A line of AI SDK 4's data stream: 0:"text"
+        .replace(/^([\da-k]):(["{[][^]*)$/, '{"type":"$1:","value":$2}');
+      if (whole.trim()) {
+        if (!over && !isJson(whole)) continue;
+        controller.enqueue({ event: "message", data: whole, id: "" });
+      }
+      held = [];
+      size = depth = 0;
     }
-    if (held.length > MAX_LINE)
+    if (size + part.length > MAX_LINE)
       throw new DetokError("The server sends JSON without end; ask for a stream.");
   };
   return new TransformStream({
     transform: (bytes, controller) =>
       take(decoder.decode(bytes, { stream: true }), false, controller),
-    flush: (controller) => {
-      const rest = decoder.decode();
-      if ((held + rest).trim()) take(rest, true, controller);
-    },
+    flush: (controller) => take(decoder.decode(), true, controller),
   });
+}
+
+/** How many more brackets a line opens than it closes, outside of strings. @param {string} line */
+function opened(line) {
+  let depth = 0;
+  let quoted = false;
+  for (const [sign] of line.matchAll(/\\.|["[\]{}]/g)) {
+    if (sign === '"') quoted = !quoted;
+    else if (!quoted && sign.length === 1) depth += "[{".includes(sign) ? 1 : -1;
+  }
+  return depth;
 }
 
 /** @param {string} text */
@@ -278,38 +306,23 @@ function asksPython({
  * @returns {TransformStream<Delta, Delta>}
  */
 function staged(options) {
-  const stage = new DetokStream({ ...options, output: "deltas" });
-  const into = stage.writable.getWriter();
-  const from = stage.readable.getReader();
-  into.closed.catch(() => {}); // `from` fails with the same error
-  /** @type {Promise<void>} */
-  let passed;
-  return new TransformStream(
-    /** @type {Transformer<Delta, Delta>} */ ({
-      start(controller) {
-        passed = (async () => {
-          for (let part = await from.read(); !part.done; part = await from.read())
-            controller.enqueue(part.value);
-          // A stop cancels the source.
-          if ((await stage.finished).reason === "stop") controller.terminate();
-        })();
-        passed.catch((error) => controller.error(error));
-      },
-      async transform(delta, controller) {
-        if (delta.channel !== "content") return controller.enqueue(delta);
-        await into.write(encoder.encode(delta.text)).catch(async (error) => {
-          if ((await stage.finished).reason !== "stop") throw error;
-        });
-      },
-      async flush() {
-        await into.close();
-        await passed;
-      },
-      async cancel(/** @type {unknown} */ reason) {
-        await into.abort(reason).catch(() => {});
-      },
-    }),
-  );
+  /** @type {Decoder<"deltas">} */
+  const decoder = new Decoder({ ...options, output: "deltas" });
+  /** @param {Delta[]} deltas @param {TransformStreamDefaultController<Delta>} controller */
+  const show = async (deltas, controller) => {
+    for (const delta of deltas) controller.enqueue(delta);
+    // What other channels say next comes after the text that Python still decodes.
+    while (decoder.waiting) for (const delta of await decoder.ready()) controller.enqueue(delta);
+    if (decoder.finishReason === "stop") controller.terminate(); // cancels the source
+  };
+  return new TransformStream({
+    start: () => decoder.begun,
+    async transform(delta, controller) {
+      if (delta.channel !== "content") return controller.enqueue(delta);
+      await show(decoder.feed(encoder.encode(delta.text)), controller);
+    },
+    flush: (controller) => show(decoder.flush(), controller),
+  });
 }
 
 /** Throws the server's own sentence if it refuses. @param {Response} response */

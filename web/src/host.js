@@ -65,8 +65,9 @@ export function start(decoder, options) {
    * End the worker. If it has not booted, first find out why.
    * @param {string} sentence
    * @param {unknown} [cause]
+   * @param {boolean} [late]  Whether it may still boot meanwhile.
    */
-  const fail = async (sentence, cause) => {
+  const fail = async (sentence, cause, late) => {
     /** @type {DetokError | undefined} */
     let found;
     if (!decoder.booted && !decoder.dead) {
@@ -77,14 +78,18 @@ export function start(decoder, options) {
           new DetokError(`${sentence} ${message}`, { kind: "network", retry: true, cause }),
       );
     }
+    if (late && decoder.booted) return;
     decoder.die(found ?? new DetokError(sentence, { kind: "runtime", retry: true, cause }));
   };
   const wait = () => {
     clearTimeout(timer);
-    timer = setTimeout(
-      () => fail(`Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”.`),
-      timeout,
-    );
+    const late = () =>
+      fail(
+        `Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”.`,
+        0,
+        true,
+      );
+    timer = setTimeout(late, timeout);
   };
   const calls = makeCalls(worker, (name, value) => {
     if (name === "batch") return decoder.streams.get(value.stream)?.deref()?.take(value);

@@ -86,7 +86,7 @@ export class Link {
 
   /** @param {import("./socket.js").Batch} batch */
   take({ at, events, retry }) {
-    const { emit, end } = this.listener;
+    const { end } = this.listener;
     for (const { type, ...event } of events) {
       if (this.over) return;
       if (type === "text") this.#takeText(event, at);
@@ -97,19 +97,27 @@ export class Link {
         const reason = event.reason ?? (code === 4499 ? "cancelled" : "error");
         const why = event.reason ? { note } : { error: new DetokError(message, event) };
         end({ text, at, reason, ...why });
-      } else if (type !== "pong") emit(type === "started" ? "start" : type, { ...event, at });
+      } else if (type !== "pong") this.#emit(type === "started" ? "start" : type, { ...event, at });
     }
-    if (retry) emit("resume", retry);
+    if (retry) this.#emit("resume", retry);
+  }
+
+  /**
+   * Emit an event, unless a listener has ended the answer.
+   * @param {string} type
+   * @param {unknown} detail
+   */
+  #emit(type, detail) {
+    if (!this.over) this.listener.emit(type, detail);
   }
 
   /** @param {any} event  Of detok_py/page/answer.py. @param {number} at */
   #takeText({ deltas, rows, count = 0, position, held = 0, waiting = "", spent }, at) {
-    const { emit, say } = this.listener;
     this.tokens = position ?? this.tokens;
-    say(deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]));
-    if (count) emit("token", { count, tokens: position, at, rows: rows?.map(rowOf), spent });
+    this.listener.say(deltas ?? rows.flatMap((/** @type {any[]} */ row) => row[2]));
+    if (count) this.#emit("token", { count, tokens: position, at, rows: rows?.map(rowOf), spent });
     const state = `${held} ${waiting}`;
-    if (state !== this.held) emit("held", { bytes: held, text: waiting });
+    if (state !== this.held) this.#emit("held", { bytes: held, text: waiting });
     this.held = state;
   }
 }

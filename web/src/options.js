@@ -1,7 +1,8 @@
 /**
  * Checks the options of the whole library before they are used.
  *
- * In: a caller's options. Out: the same; or a DetokError that names what is wrong.
+ * In: a caller's options. Out: a copy without those that are null, and with a timeout that fits a
+ * timer; or a DetokError that names what is wrong. Only `format` has a meaning for null.
  * All functions share one table, so that one object of options can be given to several of them.
  */
 
@@ -68,9 +69,15 @@ const TAKES = new Map();
 for (const [takes, names] of Object.entries(OPTIONS))
   for (const name of names.split(" ")) TAKES.set(name, takes);
 
+/** A timer of more milliseconds fires at once. */
+const LONGEST_MS = 2 ** 31 - 1;
+
 /** @template {object} Options @param {Options} given @returns {Options} */
 export function checked(given) {
+  /** @type {any} */
+  const options = { ...given };
   for (const [name, value] of Object.entries(given)) {
+    if (value === null && name !== "format") delete options[name];
     const takes = TAKES.get(name);
     const shown = () => (isText(value) ? `"${value}"` : String(value));
     const isMeant = (/** @type {string} */ word) => MEANINGS[word]?.(value) || word === shown();
@@ -85,5 +92,6 @@ export function checked(given) {
       { kind: "option" },
     );
   }
-  return given;
+  if (options.timeout > LONGEST_MS) options.timeout = LONGEST_MS;
+  return options;
 }

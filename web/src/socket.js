@@ -168,6 +168,7 @@ export class EngineSocket {
   /** Open the next socket at a time. @param {number} due */
   #wait(due) {
     this.due = due;
+    clearTimeout(this.timer);
     this.timer = setTimeout(() => this.connect(), Math.max(0, due - epochNow()));
   }
 
@@ -223,7 +224,7 @@ export class EngineSocket {
     clearTimeout(this.timer);
     this.port.close(); // an open one keeps Node running
     // A page may close with 1000 and 3000 to 4999 only (WebSockets Standard, close()).
-    this.socket?.close(code < 3000 ? 1000 : code, reason.slice(0, 100));
+    this.socket?.close(code < 3000 ? 1000 : code, reason.replace(/[^ -~]/g, "?").slice(0, 100));
     this.socket = undefined;
   }
 }

@@ -407,7 +407,8 @@ export function stepTable(options) {
   let table = tables.get(told);
   if (!table) {
     if (tables.size >= MOST_TABLES) tables.clear();
-    tables.set(told, (table = new StepTable(options, told)));
+    // JSON has no signal and no functions: the table outlives those of its first stream.
+    tables.set(told, (table = new StepTable({ ...JSON.parse(told), vocabulary }, told)));
     // After a failure the next stream tries again.
     table.begun.catch(() => tables.delete(told));
   }

@@ -7,7 +7,7 @@
  */
 
 import { Answer } from "./connect.js";
-import { asDetokError } from "./decoder.js";
+import { DetokError, asDetokError } from "./decoder.js";
 import { readToolCalls, toolCallOf } from "./tool-calls.js";
 
 /**
@@ -190,16 +190,22 @@ export class AnswerStore {
   #tell(change, now = false) {
     this.#state = { ...this.#state, ...change };
     if (now) this.#show();
-    else this.#frame ??= requestAnimationFrame(() => this.#show());
+    else this.#frame ??= nextFrame(() => this.#show());
   }
 
   #show() {
-    if (this.#frame !== undefined) cancelAnimationFrame(this.#frame);
+    if (this.#frame !== undefined) dropFrame(this.#frame);
     this.#frame = undefined;
     this.#shown = this.#state;
     for (const listener of this.#listeners) listener();
   }
 }
+
+// Node, Deno and Bun have no frames.
+/** @param {() => void} show @returns {number} */
+const nextFrame = (show) => (globalThis.requestAnimationFrame ?? setTimeout)(show);
+/** @param {number} frame */
+const dropFrame = (frame) => (globalThis.cancelAnimationFrame ?? clearTimeout)(frame);
 
 /**
  * Read an answer that does not come from a bridge.
@@ -211,16 +217,33 @@ export class AnswerStore {
 async function readThrough(answer, signal, take) {
   /** @param {string} reason @param {EndDetails} [why] @returns {AnswerEnd} */
   const end = (reason, why) => ({ reason, at: performance.timeOrigin + performance.now(), ...why });
-  /** Resolves when the signal aborts. @type {Promise<undefined>} */
-  const aborted = new Promise((resolve) =>
-    signal.addEventListener("abort", () => resolve(undefined)),
-  );
+  /** @type {() => void} */
+  let wake = () => {};
+  signal.addEventListener("abort", () => wake());
+  /**
+   * What a promise gives; undefined once the signal aborts. `Promise.race` with one promise for the
+   * whole answer would keep every delta until its end.
+   * @template T
+   * @param {T | Promise<T>} promise
+   * @returns {Promise<T | undefined>}
+   */
+  const unlessAborted = (promise) =>
+    new Promise((resolve, reject) => {
+      wake = () => resolve(undefined);
+      if (signal.aborted) wake();
+      Promise.resolve(promise).then(resolve, reject);
+    });
   try {
-    const given = await Promise.race([answer, aborted]);
-    if (!given) return end("cancelled");
+    const given = await unlessAborted(answer);
+    if (signal.aborted) return end("cancelled");
+    if (!given)
+      throw new DetokError(
+        `The function that answers returned ${given}, and must return an answer.`,
+        { kind: "option" },
+      );
     const [next, leave] = reading(given);
     for (;;) {
-      const part = await Promise.race([next(), aborted]);
+      const part = await unlessAborted(next());
       if (!part || signal.aborted) {
         leave()?.catch(() => {});
         return end("cancelled");

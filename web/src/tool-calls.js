@@ -102,6 +102,42 @@ export function withCalls(role, content, calls, tools) {
   return [{ role, content, tool_calls }, ...results];
 }
 
+/**
+ * The messages of one message of a chat UI, whose parts come in order. Text or a step after a call
+ * that has been answered begins another message: the model wrote it after the result.
+ * @param {string} role
+ * @param {import("./detok-stream.js").TextOptions["tools"]} tools
+ */
+export function turnsOf(role, tools) {
+  /** @type {import("./connect.js").Message[]} */
+  const out = [];
+  let content = "";
+  /** @type {AnsweredCall[]} */
+  let calls = [];
+  const end = () => {
+    if (content.trim() || calls.length || !out.length)
+      out.push(...withCalls(role, content.trimStart(), calls, tools));
+    [content, calls] = ["", []];
+    return out;
+  };
+  const step = () => {
+    if (calls.some(({ result }) => result !== undefined)) end();
+  };
+  return {
+    /** @param {string} text */
+    say(text) {
+      if (text.trim()) step();
+      content += text;
+    },
+    /** @param {AnsweredCall} call */
+    call: (call) => void calls.push(call),
+    /** The model has been asked again. */
+    step,
+    /** The messages. */
+    end,
+  };
+}
+
 /** Cut a text after each outermost closing bracket. @param {string} text */
 function pieces(text) {
   const out = [];

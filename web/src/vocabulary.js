@@ -38,7 +38,7 @@ const MAGIC = "detok"; // a version follows
  * @returns {Promise<Vocabulary>}
  */
 export async function loadVocabulary(source, options) {
-  const { cache = "detok", onProgress = () => {}, signal } = options;
+  const { cache = "detok", onProgress = () => {} } = options;
   if (source instanceof Blob) {
     onProgress({ loaded: source.size, total: source.size });
     return check(
@@ -53,7 +53,7 @@ export async function loadVocabulary(source, options) {
   const store =
     cache && globalThis.caches ? await caches.open(cache).catch(() => undefined) : undefined;
   const kept = await store?.match(url);
-  const newer = kept && !wanted ? await newerThan(url, kept, signal) : undefined;
+  const newer = kept && !wanted ? await newerThan(url, kept, options) : undefined;
   if (kept && !newer) {
     try {
       return await check(new Uint8Array(await kept.arrayBuffer()), wanted, options);
@@ -85,20 +85,27 @@ const versionOf = ({ headers }) =>
   );
 
 /**
- * The server's response; undefined if it has the kept file, or if the server cannot be reached.
- * Asks with GET, because some servers refuse HEAD.
+ * The server's response; undefined if it has the kept file, or if the server cannot be reached or
+ * says nothing in time. Asks with GET, because some servers refuse HEAD.
  * @param {URL} url
  * @param {Response} kept
- * @param {AbortSignal | undefined} signal
+ * @param {Options} options
  */
-async function newerThan(url, kept, signal) {
+async function newerThan(url, kept, { signal, timeout = 30_000 }) {
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal?.reason);
+  signal?.addEventListener("abort", onAbort);
+  const timer = setTimeout(() => stop.abort(), timeout);
   try {
-    const now = await fetch(url, { cache: "no-cache", signal });
+    const now = await fetch(url, { cache: "no-cache", signal: stop.signal });
     const isSame = versionOf(kept).length && String(versionOf(now)) === String(versionOf(kept));
     if (!now.ok || !isSame) return now;
     void now.body?.cancel();
   } catch {
     signal?.throwIfAborted();
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
   }
   return undefined;
 }
@@ -182,11 +189,14 @@ async function fetchAll(url, { signal, timeout = 30_000 }, onProgress, given) {
     const parts = [];
     let loaded = 0;
     const reader = /** @type {ReadableStream<Uint8Array>} */ (answer.body).getReader();
+    const leave = () => void reader.cancel().catch(() => {});
+    stop.signal.addEventListener("abort", leave); // `given` has not been asked for with this signal
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       wait();
       parts.push(part.value);
       onProgress({ loaded: (loaded += part.value.length), total });
     }
+    stop.signal.throwIfAborted();
     return [new Blob(parts), versionOf(answer)];
   } catch (error) {
     signal?.throwIfAborted();

@@ -2,8 +2,9 @@
  * A complete chat UI as an example: history, one answer at a time, reasoning and tool calls, lost
  * connections, errors with a way out.
  *
- * The library (`connect`) decodes, reconnects and resumes. history.js keeps the chats, message.js
- * paints messages; this file connects them, at most once a frame, and reports in one status line.
+ * The library (`connect`) decodes, reconnects and resumes. history.js keeps the chats, parts.js has
+ * what is in messages, message.js paints them; this file connects them, at most once a frame, and
+ * reports in one status line.
  */
 
 import { connect, warmUp } from "/src/index.js";
@@ -18,6 +19,7 @@ import {
   recallRun,
 } from "./history.js";
 import { make, MessageView } from "./message.js";
+import { addDelta, turns } from "./parts.js";
 
 /** @typedef {import("./history.js").Chat} Chat */
 /** @typedef {import("./history.js").Message} Message */
@@ -226,28 +228,6 @@ function showButtons() {
 
 // ---------------------------------------------------------------- asking
 
-/**
- * The messages that the engine gets: every turn that is not empty, with tool calls between their
- * tags. Reasoning is left out.
- * @param {Message[]} messages
- */
-function turns(messages) {
-  const said = {
-    content: (/** @type {string} */ text) => text,
-    reasoning: () => "",
-    tool_call: (/** @type {string} */ text) => `<tool_call>${text}</tool_call>`,
-  };
-  return messages
-    .map(({ role, parts }) => ({
-      role,
-      content: parts
-        .map(({ channel, text }) => said[channel](text))
-        .join("")
-        .trim(),
-    }))
-    .filter(({ content }) => content);
-}
-
 /** @param {string} text */
 function ask(text) {
   if (current) return;
@@ -332,10 +312,8 @@ function begin(request) {
   const on = (type, take) =>
     answer.addEventListener(type, (event) => take(/** @type {CustomEvent} */ (event).detail));
   on("start", ({ id }) => keepRun({ chat: its.id, run: id }));
-  on("delta", ({ channel, text }) => {
-    const part = message.parts.at(-1);
-    if (part && part.channel === channel) part.text += text;
-    else message.parts.push({ channel, text });
+  on("delta", (delta) => {
+    addDelta(message.parts, delta);
     paintSoon();
     if (current && performance.now() - current.saved > 1000) {
       current.saved = performance.now();

@@ -8,7 +8,8 @@
  */
 
 /**
- * @typedef {{channel: "content" | "reasoning" | "tool_call", text: string}} Part
+ * @typedef {import("/src/index.js").Delta} Part  `text` is that of its deltas; those of one call
+ *   are one part.
  * @typedef {{reason: string, sentence?: string}} End  `sentence` says what went wrong, or what the
  *   engine lost.
  * @typedef {{role: "user" | "assistant", parts: Part[], end?: End}} Message  An answer without

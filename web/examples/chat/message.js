@@ -5,6 +5,7 @@
  */
 
 import { showMarkdown } from "/examples/built/markdown.js";
+import { callsIn } from "./parts.js";
 
 /** @typedef {import("./history.js").Message} Message */
 
@@ -96,8 +97,9 @@ export class MessageView {
   #finish() {
     const { end, parts } = this.message;
     this.#parts.forEach((shown, n) => {
-      if (shown?.channel === "tool_call")
-        shown.element.replaceWith(...callsIn(parts[n]?.text ?? "").map(callFigure));
+      const part = parts[n];
+      if (part?.channel === "tool_call")
+        shown.element.replaceWith(...callsIn(part).map(callFigure));
     });
     if (end?.sentence)
       this.#foot.append(
@@ -123,22 +125,7 @@ export class MessageView {
   }
 }
 
-/** @typedef {{name?: string, arguments?: unknown, text: string}} ToolCall */
-
-/**
- * The calls in the text between the tags: a JSON object, or an array of them.
- * @param {string} text
- * @returns {ToolCall[]}
- */
-function callsIn(text) {
-  try {
-    return [JSON.parse(text)].flat().map((call) => ({ ...call, text }));
-  } catch {
-    return [{ text }];
-  }
-}
-
-/** @param {ToolCall} call */
+/** @param {import("./parts.js").ToolCall} call */
 function callFigure({ name, arguments: given, text }) {
   const said =
     name === undefined
