@@ -25,6 +25,8 @@ NOT_IN_PYODIDE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "socket", "asyncio", "ssl"),
     *("signal", "pty"),
 }
+# Their tests run in Pyodide in `make test`, of each function every third case.
+PYODIDE_FOLDERS = ("decode", "protocol", "page")
 # Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but
 # soak.
 TIERS = ("check", "test", "test-all", "soak", "real-uis", "real-engines", "any")
@@ -149,15 +151,20 @@ def in_tier(tier: str, item: pytest.Item, number: int) -> bool:
     `make test` has every n-th case of what is marked `sampled(n)`, and nothing that is marked
     `full`; `make test-all` has the rest. It has once more, as `make soak` has, what is
     property-based, with more examples, or marked `again`. Inside Pyodide, which is a CPython,
-    `make test` has every third case of its tests, `make test-all` has all cases of them, and `make
-    soak` the others too; of the laws there is never more than a third.
+    `make test` has every third case of the tests of its folders, `make test-all` the other cases
+    and the other folders, and `make soak` the others too; of the laws there is never more than a
+    third.
     """
     soak = item.get_closest_marker("soak") is not None
     sampled = item.get_closest_marker("sampled")
     full = item.get_closest_marker("full") is not None or (sampled and number % sampled.args[0])
     law = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-    if IN_PYODIDE and number % 3 and (tier == "test" or item.path.parent.name == "laws"):
-        return False
+    if IN_PYODIDE:
+        folder = item.path.parent.name
+        if number % 3 and (tier == "test" or folder == "laws"):
+            return False
+        if tier == "test-all" and number % 3 == 0 and folder in PYODIDE_FOLDERS:
+            return False
     if IN_PYODIDE:
         tier = {"test-all": "test", "soak": "any"}.get(tier, tier)
     if tier == "soak":

@@ -78,7 +78,7 @@ def pack() -> dict:
 SITE_SOURCES = (
     *("docs/**/*", "*.md", "web/**/*", "packages/**/*", "tools/**/*", "conformance/*"),
     *("detok_py/**/*.py", "detok_py/**/*.json", "*.json", "pyproject.toml", "LICENSE"),
-    *(".build/page/**/*", ".build/runtime/*", ".build/examples/*", ".build/docs/*.json"),
+    *(".build/page/**/*", ".build/runtime/*", ".build/examples/uplot.*", ".build/docs/*.json"),
 )
 
 

@@ -5,6 +5,7 @@ the machine lacks them, uv in .build/uv/ and Node in .build/node/. Only the stan
 imported, because this runs before anything is installed.
 """
 
+import fcntl
 import functools
 import os
 import shutil
@@ -64,10 +65,14 @@ def apt_install(*packages: str, trouble: str) -> None:
         raise SetupFailed(f"{trouble} As root: apt-get update && apt-get install {packages[0]}")
     quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     previous = os.umask(0o022)  # what a package installs is for everybody
+    BUILD.mkdir(parents=True, exist_ok=True)
     try:
-        refresh_lists(trouble)
-        command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
-        run(command, f"{trouble} apt-get install {' '.join(packages)} failed.", quiet)
+        # Browsers are installed while the first tests install a Redis, and apt-get does not wait.
+        with open(BUILD / "apt.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            refresh_lists(trouble)
+            command = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *packages]
+            run(command, f"{trouble} apt-get install {' '.join(packages)} failed.", quiet)
     finally:
         os.umask(previous)
 

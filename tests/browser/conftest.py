@@ -10,6 +10,7 @@ import re
 import runpy
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -463,8 +464,9 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
     return report
 
 
-# Firefox runs what is marked `engine` in `make test`, the rest in `make test-all`, and what is
-# marked `one_browser` or opens no page in `make soak`. Pages of modules are tested in Chromium,
+# Firefox runs what is marked `engine` in `make test`, of the rest every third case of a function in
+# `make test-all`, and the other cases and what is marked `one_browser` or opens no page in `make
+# soak`. What needs a window is in `make test-all`. Pages of modules are tested in Chromium,
 # those of classic scripts in Firefox, and the other way round in `make soak`.
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
@@ -472,6 +474,7 @@ DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
     without_page = "firefox" if config.getoption("--browser") == ["firefox"] else ""
+    cases: Counter[Any] = Counter()
     for item in items:
         params = getattr(getattr(item, "callspec", None), "params", {})
         browser = params.get("browser_name", without_page)
@@ -480,4 +483,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
         if params.get("either_page", daily) != daily or (browser == "firefox" and once):
             item.add_marker(pytest.mark.soak)
         elif browser == "firefox" and not item.get_closest_marker("engine"):
+            item.add_marker(pytest.mark.full)
+            function = (item.path, item.originalname)
+            if cases[function] % 3:
+                item.add_marker(pytest.mark.soak)
+            cases[function] += 1
+        if item.get_closest_marker("window"):
             item.add_marker(pytest.mark.full)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from axe import faults
 from local_server import local_server
+from packed import built_once
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -50,6 +51,7 @@ CHAT = [
     "message.js",
     "markdown.js",
     "history.js",
+    "parts.js",
     "palette.css",
     "chat.css",
 ]
@@ -60,10 +62,12 @@ ELSEWHERE = ["pyscript", "pyscript-worker", "pyscript-socket", "pyscript-socket-
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    """Bundle the examples that import packages by name."""
-    subprocess.run(["node", "tools/build_examples.mjs"], cwd=ROOT, check=True)
+    """Bundle what these tests import by name, once: another process may be serving it."""
     ours = [f"tests/browser/{name}.js" for name in ("ai_sdk_chat", "react_ask", "vue_ask")]
-    subprocess.run(["node", "tools/build_examples.mjs", *ours], cwd=ROOT, check=True)
+    command = ["node", "tools/build_examples.mjs", *ours]
+    sources = [ROOT / "package-lock.json", ROOT / command[1], *(ROOT / name for name in ours)]
+    sources += (ROOT / "web" / "src").glob("*.js")
+    built_once("examples", sources, lambda _: subprocess.run(command, cwd=ROOT, check=True))
 
 
 UNTIL = """globalThis.until = async (done) => {

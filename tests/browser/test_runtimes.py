@@ -24,10 +24,11 @@ from recording import LONG, SCRIPTS, recording  # noqa: E402
 pytestmark = pytest.mark.one_browser
 
 PART = 1 << 20
-# Of the recording's tests some: `make test-all` plays all of them in Node, `make soak` plays all
-# of them here as well. Pyodide is CPython itself; it plays in the memory of an earlier start.
+# Of the recording's tests some: `make test-all` plays more of them in MicroPython in Node, `make
+# soak` plays all of them here as well. Pyodide is CPython itself; it plays in the memory of an
+# earlier start.
 TIER = "soak" if os.environ.get("DETOK_PROFILE") == "soak" else "test-all"
-EVERY = {"micropython": 1 if TIER == "soak" else 15, "pyodide": 1}
+EVERY = 1 if TIER == "soak" else 15
 
 
 def parts(path, every):
@@ -79,7 +80,7 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
         [runtime, list(files.items())],
     )
     played = {"calls": 0, "tests": 0, "scripts": 0, "left out": 0}
-    for part in parts(recording(data_folder(), TIER), EVERY[runtime]):
+    for part in parts(recording(data_folder(), TIER), EVERY):
         told = page.evaluate(
             """([part, modules]) => {
               python.FS.writeFile("/recording", part);
@@ -90,7 +91,7 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
         seen = json.loads(told)
         assert seen["wrong"] == []
         played = {name: played[name] + seen[name] for name in played}
-    assert played["scripts"] == len(SCRIPTS) - (EVERY[runtime] > 1)
-    assert played["tests"] * EVERY[runtime] > 80
+    assert played["scripts"] == len(SCRIPTS) - (EVERY > 1)
+    assert played["tests"] * EVERY > 80
     assert played["calls"] > 5_000
     assert played["left out"] <= (2 if runtime == "micropython" else 0)

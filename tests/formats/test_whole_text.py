@@ -13,7 +13,8 @@ from formats import writers
 from formats.whole_text import NAMES, Answer, Piece, Token, pieces_of, whole_text
 from formats.writers import Spoken, expected_id, schemas_for, write
 
-# It judges the machine in CPython; what it says does not depend on where it runs.
+# It judges the machine in CPython; what it says does not depend on where it runs. What takes long
+# here imports nothing of detok: no change of the package can fail it.
 pytestmark = pytest.mark.native
 
 
@@ -109,7 +110,7 @@ def assert_grows(
         earlier = later
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_a_cut_answer_says_the_beginning_of_the_whole(name: str) -> None:
     for case in cases(name):
@@ -144,7 +145,7 @@ def spoken(names: list[str], arguments: list[Any], name: str) -> list[Spoken]:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 def test_reads_back_what_the_grammar_writes(name: str, data: Any) -> None:

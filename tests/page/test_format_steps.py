@@ -239,9 +239,14 @@ def answer_whose_ids_are_lost(case: Any, vocabulary: Any, ids: list[int], cut: i
     return shown.texts, shown.calls
 
 
+# In these all bytes read otherwise than all ids: a token that ends the turn is text in the bytes.
+OTHERWISE = ("hermes2_text", "hunyuan_a13b", "nemotron_nano_v2")
+
+
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in OTHERWISE])
 def test_an_answer_whose_ids_are_lost_behind_a_marker_is_read_as_its_bytes_are(name):
+    compared = 0
     for case in cases(name):
         if case.get("start") == "header":
             continue
@@ -253,6 +258,8 @@ def test_an_answer_whose_ids_are_lost_behind_a_marker_is_read_as_its_bytes_are(n
             for cut in sorted({n + behind for n in marks for behind in (1, 2, 5)}):
                 seen = answer_whose_ids_are_lost(case, vocabulary, ids, cut)
                 assert seen == expected, (case["name"], cut)
+                compared += 1
+    assert compared > 0
 
 
 def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
