@@ -165,7 +165,7 @@ async def _serve(
         # A signal must not wait for an engine that hangs.
         opening = asyncio.create_task(bridge.open())
         await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
+        if serving.done() or opening.cancelled():  # a signal stops both
             opening.cancel()
             return await serving
         if opening.exception() is not None:

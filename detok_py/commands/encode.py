@@ -95,8 +95,6 @@ def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
             )
         except DetokError:
             raise
-        except UnicodeEncodeError:
-            raise DetokError(f"the options for {args.tokenizer} must be UTF-8") from None
         except ValueError as error:  # such as a pattern for a file that has its own
             raise DetokError(str(error)) from None
 
