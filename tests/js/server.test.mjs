@@ -290,7 +290,7 @@ test("a kept vocabulary is used if the server says nothing, and one that breaks 
   await assert.rejects(load(), { kind: "network", message: /nothing came for 0\.05 s/ });
 });
 
-test("a timeout without end waits, and null is no option, but for the format", async (t) => {
+test("a timeout without end waits, and null is no option where it says nothing", async (t) => {
   const slow = createServer((_, response) =>
     setTimeout(() => response.end(readFileSync(vocabularyFile)), 20),
   ).listen(0, "127.0.0.1");

@@ -2,7 +2,7 @@
  * Checks the options of the whole library before they are used.
  *
  * In: a caller's options. Out: a copy without those that are null, and with a timeout that fits a
- * timer; or a DetokError that names what is wrong. Only `format` has a meaning for null.
+ * timer; or a DetokError that names what is wrong. Null means no `format`, `reasoning` or `tools`.
  * All functions share one table, so that one object of options can be given to several of them.
  */
 
@@ -77,7 +77,7 @@ export function checked(given) {
   /** @type {any} */
   const options = { ...given };
   for (const [name, value] of Object.entries(given)) {
-    if (value === null && name !== "format") delete options[name];
+    if (value === null && !/^(format|reasoning|tools)$/.test(name)) delete options[name];
     const takes = TAKES.get(name);
     const shown = () => (isText(value) ? `"${value}"` : String(value));
     const isMeant = (/** @type {string} */ word) => MEANINGS[word]?.(value) || word === shown();
