@@ -15,9 +15,9 @@ const KEY = "detok-answer";
 /** Parameters of the address that the reader can change while an answer is coming. */
 const SHOWING = ["speed", "rule", "runtime"];
 
-/** What the address asks for. */
-function asked() {
-  const query = new URLSearchParams(location.search);
+/** What the query of an address asks for. @param {string} search */
+function asked(search) {
+  const query = new URLSearchParams(search);
   for (const name of SHOWING) query.delete(name);
   return String(query);
 }
@@ -25,7 +25,7 @@ function asked() {
 /** @param {Question} question */
 export function keepUnfinished(question) {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify({ ...question, asked: asked() }));
+    sessionStorage.setItem(KEY, JSON.stringify({ ...question, search: location.search }));
   } catch {
     // Storage is full or refused.
   }
@@ -43,7 +43,7 @@ export function forgetUnfinished() {
 export function recallUnfinished() {
   try {
     const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
-    return kept.request?.id && kept.asked === asked() ? kept : undefined;
+    return kept.request?.id && asked(kept.search) === asked(location.search) ? kept : undefined;
   } catch {
     return undefined;
   }
