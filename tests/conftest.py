@@ -25,7 +25,7 @@ NOT_IN_PYODIDE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "socket", "asyncio", "ssl"),
     *("signal", "pty"),
 }
-# Their tests run in Pyodide in `make test`, of each function every third case.
+# Their tests run in Pyodide in `make test` (tools/checks.py), of each function every third case.
 PYODIDE_FOLDERS = ("decode", "protocol", "page")
 # Which tests a tier has; `make check`, `test`, `test-all` and `soak` are tiers. "any" is all but
 # soak.

@@ -248,8 +248,7 @@ class Channels:
             option = "reasoning" if start == REASONING else "tools"
             raise ValueError("start is " + repr(start) + ", so " + option + " must have tags.")
         words, markers = stop_words(stop), _markers(trim_artifacts)
-        # Everything but the text that the deltas depend on; copies, so the caller may change its
-        # lists.
+        # All that deltas depend on beside the text: copies, so the caller may change its lists.
         self.options: dict[str, Any] = {
             "stop": words,
             "include_stop": bool(include_stop),
@@ -265,10 +264,11 @@ class Channels:
         self._places: dict[str, Place] = shared(key, _places_of)
         self.reset()
 
-    # Of a format: ids of markers, ids that end a turn, and whether the last call is complete.
+    # Of a format: ids of markers and of ends of a turn, if the last call is whole, the open call.
     marker_ids: dict[int, str] = {}
     end_ids: tuple[int, ...] = ()
     ends_with_call: bool = False
+    call_number: int | None = None
 
     def reset(self) -> None:
         """Forget everything and begin a new text."""

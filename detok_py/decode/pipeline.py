@@ -335,7 +335,7 @@ class Pipeline:
             return
         self.ahead += more
         delta = Delta(self.channels.channel, more)
-        delta.call = getattr(self.channels, "call_number", None)  # only in a format
+        delta.call = self.channels.call_number
         last = out[-1] if out else None
         begins = self.channels.begins_call or (last is not None and last.name is not None)
         if last and not begins and (last.channel, last.call) == (delta.channel, delta.call):

@@ -332,13 +332,13 @@ class Vocabulary:
             memo = chain, chain.default_state()
         chain, default = memo
         item = chain.entry(self.stored_bytes(token_id), token_id in self.literal_ids)
-        text = ""
+        data: bytes = item.data
         if item.kind != RAW:
             chain.state = default
             before = len(chain.held_text)  # rules that need the whole text hold what it began with
-            text = (chain.push(item) + chain.flush())[before:]
+            data = (chain.push(item) + chain.flush())[before:].encode()
         self._memo["chain"] = memo
-        return item.data or text.encode()
+        return data
 
     def find(self, token: bytes) -> int | None:
         """Return the lowest special id whose stored bytes are `token`, or None.

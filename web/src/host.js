@@ -86,7 +86,7 @@ export function start(decoder, options) {
     const late = () =>
       fail(
         `Python could not be loaded: nothing came for ${timeout / 1000} s at “${step}”.`,
-        0,
+        undefined,
         true,
       );
     timer = setTimeout(late, timeout);

@@ -92,9 +92,7 @@ const versionOf = ({ headers }) =>
  * @param {Options} options
  */
 async function newerThan(url, kept, { signal, timeout = 30_000 }) {
-  const stop = new AbortController();
-  const onAbort = () => stop.abort(signal?.reason);
-  signal?.addEventListener("abort", onAbort);
+  const [stop, unlink] = stopWith(signal);
   const timer = setTimeout(() => stop.abort(), timeout);
   try {
     const now = await fetch(url, { cache: "no-cache", signal: stop.signal });
@@ -105,9 +103,21 @@ async function newerThan(url, kept, { signal, timeout = 30_000 }) {
     signal?.throwIfAborted();
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+    unlink();
   }
   return undefined;
+}
+
+/**
+ * A controller that aborts when a signal does, and a function that lets go of the signal.
+ * @param {AbortSignal | undefined} signal
+ * @returns {[AbortController, () => void]}
+ */
+function stopWith(signal) {
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal?.reason);
+  signal?.addEventListener("abort", onAbort);
+  return [stop, () => signal?.removeEventListener("abort", onAbort)];
 }
 
 /** @param {Uint8Array} bytes @param {string | undefined} wanted @param {Options} options */
@@ -162,9 +172,7 @@ async function fetchAll(url, { signal, timeout = 30_000 }, onProgress, given) {
       kind: "network",
       retry,
     });
-  const stop = new AbortController();
-  const onAbort = () => stop.abort(signal?.reason);
-  signal?.addEventListener("abort", onAbort);
+  const [stop, unlink] = stopWith(signal);
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   const wait = () => {
@@ -205,6 +213,6 @@ async function fetchAll(url, { signal, timeout = 30_000 }, onProgress, given) {
       : failure(error instanceof Error ? error.message : String(error), error);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+    unlink();
   }
 }

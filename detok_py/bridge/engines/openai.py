@@ -158,8 +158,9 @@ async def _events_with_usage(
 
 def _count(event: Any, said: Any, tally: Tally) -> None:
     """Count the contents of an event: text, text of other channels, the number of tokens."""
-    [thought, *_] = find(event, REASONING_TOKENS) or [0]
-    tally.counted(said.total, thought)
+    if said.total is not None:
+        [thought, *_] = find(event, REASONING_TOKENS) or [0]
+        tally.counted(said.total, thought)
     choices = event["choices"] if isinstance(event, dict) and event.get("choices") else None
     choice = choices[0] if isinstance(choices, list) else None
     if not isinstance(choice, dict):
