@@ -134,15 +134,17 @@ test("a worker that boots while the cause of its delay is looked for is kept", a
     globalThis.navigator = {}; // Node 20 has none
     t.after(() => delete globalThis.navigator);
   }
-  let boot;
+  let begin;
+  const booting = new Promise((resolve) => (begin = resolve));
   const ended = working(t, (port) => ({
     async boot({ lock }) {
       await holdWhileAlive(lock);
       postNote(port, "progress", { step: "reading MicroPython" });
-      return new Promise((resolve) => (boot = resolve));
+      return new Promise(begin);
     },
   }));
   globalThis.fetch = async (url) => {
+    const boot = await booting; // the worker may begin late on busy cores
     boot({ runtime: "micropython" });
     await new Promise((resolve) => setTimeout(resolve, 5));
     const type = /js$/.test(url) ? "text/javascript" : "application/wasm";
