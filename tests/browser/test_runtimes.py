@@ -32,20 +32,27 @@ EVERY = 1 if TIER == "soak" else 15
 
 
 def parts(path, every):
-    """Yield the recording in parts of about a megabyte, cut between tests: of the tests every n-th,
-    and all scripts, or all but the long one if n is not 1.
+    """Yield the recording in parts of about a megabyte, cut between tests: of each n tests the one
+    with the most calls, and all scripts, or all but the long one if n is not 1.
     """
-    part, count = [], -1
+    tests, scripts = [], []
     for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        first = line.startswith('["')
-        count += first
-        if first and sum(map(len, part)) > PART:
-            yield "".join(part)
-            part = []
-        script = line.startswith('["script_')
-        if every == 1 or (not line.startswith(f'["{LONG}"') if script else count % every == 0):
-            part.append(line)
-    yield "".join(part)
+        if line.startswith('["script_'):
+            scripts.append(line)
+        elif line.startswith('["'):
+            tests.append([line])
+        else:
+            tests[-1].append(line)
+    if every > 1:
+        tests = [max(tests[at : at + every], key=len) for at in range(0, len(tests), every)]
+        scripts = [line for line in scripts if not line.startswith(f'["{LONG}"')]
+    part = ""
+    for piece in [*map("".join, tests), *scripts]:
+        part += piece
+        if len(part) > PART:
+            yield part
+            part = ""
+    yield part
 
 
 @pytest.mark.timeout(900)  # plays thousands of calls: minutes on a busy machine
