@@ -427,7 +427,7 @@ def test_everything_by_keyboard(proxied: Any) -> None:
     page.keyboard.type("two")
     assert prompt.input_value() == "one\ntwo"
     prompt.fill("hello")
-    proxy.pause = 0.02
+    proxy.pause = 0.2
     page.keyboard.press("Enter")
     chat.wait_for_text()
     page.keyboard.press("Tab")
