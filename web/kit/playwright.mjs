@@ -9,6 +9,7 @@ import { ChaosProxy } from "./proxy.mjs";
 import { attempt, run, startPython, wrap } from "./python.mjs";
 
 const watches = new WeakMap();
+const proxies = new WeakMap(); // contexts → the fixture `chaos` of their test
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 const JUDGING = [
   "within",
@@ -65,6 +66,7 @@ export class GlyphWatch {
       watch.#watch = python.globals
         .get("NodeWatch")
         .callKwargs(wrap(python, context), { mode: options.mode === "off" ? "off" : "error" });
+      if (proxies.has(context)) watch.follow(proxies.get(context));
       watches.set(context, watch);
       await run(watch.#watch.install());
     }
@@ -172,6 +174,11 @@ export class GlyphWatch {
   }
 }
 
+/** Judge what a test has shown, if it has not done so itself and has not failed. */
+const judge = async (watch, info) => {
+  if (!watch.asked && info.errors.length === 0) await watch.expectClean();
+};
+
 export const test = base.extend({
   glyphs: [{}, { option: true }],
   chaosOptions: [{}, { option: true }],
@@ -180,19 +187,23 @@ export const test = base.extend({
     if (!glyphs.everyTest || glyphs.mode === "off") return use(context);
     const watch = await GlyphWatch.of(context, glyphs, info);
     await use(context);
-    if (!watch.asked && info.errors.length === 0) await watch.expectClean();
+    await judge(watch, info);
   },
 
+  // It asks for `chaos` to be judged before the proxy closes.
   glyphWatch: async ({ context, glyphs, chaos }, use, info) => {
     const watch = await GlyphWatch.of(context, glyphs, info);
     watch.follow(chaos);
     await use(watch);
-    if (!watch.asked && info.errors.length === 0) await watch.expectClean();
+    await judge(watch, info);
   },
 
-  chaos: async ({ chaosOptions }, use) => {
+  chaos: async ({ context, glyphs, chaosOptions }, use, info) => {
     const chaos = new ChaosProxy(await startPython(), chaosOptions);
+    proxies.set(context, chaos);
+    watches.get(context)?.follow(chaos);
     await use(chaos);
+    if (glyphs.everyTest && watches.has(context)) await judge(watches.get(context), info);
     await chaos.close();
   },
 });

@@ -72,6 +72,9 @@ test.describe("of every test", () => {
   test("fails though it asks for no fixture", async ({ page }) => {
     await page.setContent(BAD);
   });
+  test("fails if no answer passed the proxy", async ({ page, chaos }) => {
+    await page.goto(await chaos.url(`${url}/wire/nothing`));
+  });
 });
 
 test("is not watched", async ({ page }) => {
@@ -123,6 +126,11 @@ const text = await (await fetch("/wire/text?pause=150")).text(); // shows nothin
 document.querySelector("main").append(text);
 document.documentElement.dataset.state = "finished";
 </script>`;
+
+test("a matcher follows the proxy too", async ({ page, chaos }) => {
+  await page.goto(await chaos.url(`${url}/wire/nothing`));
+  await expect(expect(page).toShowNoBrokenGlyph()).rejects.toThrow("no stream passed the proxy");
+});
 
 test("measures what is held too long", async ({ page, glyphWatch, chaos }) => {
   const address = await chaos.url(`${url}/holds`);
