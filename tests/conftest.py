@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -188,9 +189,12 @@ def case_numbers(items: list[pytest.Item]) -> list[int]:
     return numbers
 
 
-# Before an order is chosen at random: which cases are sampled does not depend on it.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+# A wrapper, as pytest-randomly's is: which cases are sampled does not depend on the order that is
+# chosen at random.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     tier = config.getoption("--tier")
     if tier and not any("::" in word for word in config.args):  # a test that is named runs
         kept = [in_tier(tier, *pair) for pair in zip(items, case_numbers(items), strict=True)]
@@ -198,6 +202,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items=[i for i, keep in zip(items, kept, strict=True) if not keep]
         )
         items[:] = [item for item, keep in zip(items, kept, strict=True) if keep]
+    yield
     if not IN_PYODIDE:
         # Each takes a minute in one process: where they begin first, all processes end together.
         long = ("test_micropython.py", "test_packages.py")

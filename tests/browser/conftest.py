@@ -11,7 +11,7 @@ import runpy
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -471,8 +471,9 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
 DAILY_PAGES = {"chromium": "module", "firefox": "classic"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> None:
+# A wrapper, as that of tests/conftest.py is, which reads the marks.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> Generator[None]:
     without_page = "firefox" if config.getoption("--browser") == ["firefox"] else ""
     cases: Counter[Any] = Counter()
     for item in items:
@@ -490,3 +491,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[Any]) -> No
             cases[function] += 1
         if item.get_closest_marker("window"):
             item.add_marker(pytest.mark.full)
+    yield
