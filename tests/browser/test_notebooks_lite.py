@@ -106,6 +106,7 @@ def test_the_folder_lists_the_notebooks(page: Any, address: str) -> None:
         expect(page.get_by_text(book.name)).to_be_visible()
 
 
+@pytest.mark.soak  # tests/notebook runs its cells in CPython
 def test_how_text_breaks(run: Any) -> None:
     book = run("how-text-breaks.ipynb")
     wait_for_the_end(book, "how-text-breaks.ipynb")
@@ -115,6 +116,7 @@ def test_how_text_breaks(run: Any) -> None:
     expect(book.get_by_text("bytes held")).to_be_attached()
 
 
+@pytest.mark.soak  # tests/notebook runs its cells in CPython
 def test_tokens_of_a_tokenizer(run: Any) -> None:
     book = run("tokens-of-a-tokenizer.ipynb")
     wait_for_the_end(book, "tokens-of-a-tokenizer.ipynb")
