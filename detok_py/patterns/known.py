@@ -1,7 +1,6 @@
 """The pre-tokenizer patterns of well-known models, as published.
 
-tiktoken and GGUF files don't contain their patterns. A tokenizer.json with one of these patterns
-loads faster, because they are known to be safe. `compiler` compiles `\\p{..}`.
+tiktoken and GGUF files don't contain their patterns. `compiler` compiles `\\p{..}`.
 """
 
 # GPT-2 and its descendants.
@@ -20,4 +19,3 @@ O200K = (
     rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTION}"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-LLAMA3 = QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|")

@@ -122,11 +122,10 @@ class Words(dict[Any, tuple[int, ...]]):
 class BytePairEncoder:
     """Encode a piece by a list of merges: the `BPE` model of a tokenizer.json.
 
-    `vocab` maps tokens to ids. `merges` lists the pairs in the order of their ranks, each as
-    `("a", "b")`, `["a", "b"]` or `"a b"`. A character that is not in the vocabulary becomes its
-    `<0x..>` tokens (with `byte_fallback`, if all exist), else `unk_token` (with `fuse_unk`, one for
-    a run), else nothing, as in Hugging Face `tokenizers`. With `ignore_merges`, a piece that is a
-    token is encoded as that token.
+    `vocab` maps tokens to ids. `merges` lists the pairs in the order of their ranks. A character
+    that is not in the vocabulary becomes its `<0x..>` tokens (with `byte_fallback`, if all exist),
+    else `unk_token` (with `fuse_unk`, one for a run), else nothing, as in Hugging Face
+    `tokenizers`. With `ignore_merges`, a piece that is a token is encoded as that token.
 
     Raises TokenizerFormatError if a merge needs a token that is not in the vocabulary.
 
@@ -138,7 +137,7 @@ class BytePairEncoder:
     def __init__(
         self,
         vocab: Mapping[str, int],
-        merges: Sequence[Any],
+        merges: Sequence[tuple[str, str]],
         *,
         unk_token: str | None = None,
         byte_fallback: bool = False,
@@ -154,9 +153,8 @@ class BytePairEncoder:
         self._prefix = continuing_subword_prefix or ""
         self._suffix = end_of_word_suffix or ""
         self._fuse_unk = fuse_unk
-        pairs = _parse_merges(merges)
-        self._ranks: dict[tuple[str, str], int] = dict(zip(pairs, range(len(pairs))))
-        self._check_merges(pairs)
+        self._ranks: dict[tuple[str, str], int] = dict(zip(merges, range(len(merges))))
+        self._check_merges(merges)
         self._single = frozenset([token for token in vocab if len(token) == 1])
         self._seams: SpaceSeams | None = None
         self._seams_known = bool(self._prefix or self._suffix)
@@ -270,12 +268,9 @@ class BytePairEncoder:
     def _check_merges(self, pairs: Sequence[tuple[str, str]]) -> None:
         known = self._vocab.__contains__
         skip = len(self._prefix)
-        try:
-            joined = [a + b[skip:] for a, b in pairs] if skip else [a + b for a, b in pairs]
-        except (TypeError, ValueError):
-            raise TokenizerFormatError(
-                "a merge is not a pair of strings; expected [left, right] or 'left right'"
-            ) from None
+        joined = [a + b[skip:] for a, b in pairs] if skip else [a + b for a, b in pairs]
+        if not all(a and b for a, b in pairs):
+            raise TokenizerFormatError("a merge has an empty part; expected two tokens")
         if all(map(known, joined)) and all(known(a) and known(b) for a, b in pairs):
             return
         for (a, b), both in zip(pairs, joined):
@@ -284,31 +279,6 @@ class BytePairEncoder:
                     raise TokenizerFormatError(
                         f"the merge {a!r} + {b!r} needs the token {token!r}, which is not in the vocabulary"
                     )
-
-
-def _parse_merges(merges: Sequence[Any]) -> list[tuple[str, str]]:
-    if merges and isinstance(merges[0], str):
-        try:
-            pairs = [tuple(rule.split(" ")) for rule in merges]
-        except AttributeError:
-            raise TokenizerFormatError(
-                "the merges mix strings with other values; expected all as 'left right'"
-            ) from None
-    else:
-        try:
-            pairs = list(map(tuple, merges))
-        except TypeError:
-            raise TokenizerFormatError(
-                "a merge is not a pair of strings; expected [left, right] or 'left right'"
-            ) from None
-    if set(map(len, pairs)) - {2}:
-        at = next(at for at, pair in enumerate(pairs) if len(pair) != 2)
-        raise TokenizerFormatError(
-            f"merge {at} has {len(pairs[at])} parts: {merges[at]!r:.80}; expected 2"
-        )
-    if not all(a and b for a, b in pairs):
-        raise TokenizerFormatError("a merge has an empty part; expected two tokens")
-    return pairs
 
 
 class RankEncoder:

@@ -6,7 +6,7 @@ bytes. Source: llama.cpp (llama-vocab.cpp, llm_tokenizer_spm_session).
 """
 
 from itertools import chain
-from typing import Any, Iterable, Sequence
+from typing import Iterable, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_bpe import Rank, Words, merge
@@ -29,7 +29,6 @@ class ScoreMerger:
         self,
         pieces: Sequence[str | None],
         scores: Sequence[float],
-        types: Any = None,
         *,
         unk_id: int | None = None,
     ) -> None:
@@ -38,7 +37,6 @@ class ScoreMerger:
                 f"the vocabulary has {len(pieces)} tokens and {len(scores)} scores; expected equal numbers"
             )
         # As in llama.cpp, tokens of every type merge; control tokens are split off earlier.
-        del types
         self._ids: dict[str | None, int] = dict(zip(pieces, range(len(pieces))))
         self._ids.pop(None, None)
         self._unk_id = unk_id

@@ -31,14 +31,11 @@ class UnigramEncoder:
         vocab: Sequence[tuple[str, float]],
         unk_id: int | None,
         byte_fallback: bool = False,
-        *,
-        fuse_unk: bool = True,
     ) -> None:
         if unk_id is not None and not 0 <= unk_id < len(vocab):
             raise TokenizerFormatError(f"unk_id is {unk_id}; expected an id in 0..{len(vocab) - 1}")
         self._unk_id = unk_id
         self._byte_fallback = byte_fallback
-        self._fuse_unk = fuse_unk
         try:
             tokens, scores = zip(*vocab) if vocab else ((), ())
             self._ids: dict[str, int] = dict(zip(tokens, range(len(tokens))))
@@ -103,7 +100,7 @@ class UnigramEncoder:
                 raise VocabularyError(
                     f"no token of the vocabulary covers {piece[start:end]!r}, and there is no unknown token"
                 )
-            if self._fuse_unk and self._is_unknown(piece, start, end, unknown):
+            if self._is_unknown(piece, start, end, unknown):
                 while start > 0 and self._is_unknown(piece, came_from[start], start, unknown):
                     start = came_from[start]
             spans.append((start, end))

@@ -10,7 +10,7 @@ from work import lines_run
 from detok_py.errors import TokenizerFormatError
 from detok_py.patterns import unicode_classes as uc
 from detok_py.patterns.compiler import MAX_RUN, compile_pattern
-from detok_py.patterns.known import CL100K, LLAMA3, O200K, QWEN
+from detok_py.patterns.known import CL100K, O200K, QWEN
 from detok_py.tokenizers.byte_bpe import RankEncoder
 from detok_py.tokenizers.pretokenize import (
     GPT2_PATTERN,
@@ -32,7 +32,7 @@ KIMI = (
 )
 BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 PATTERNS = {
-    "gpt2": GPT2_PATTERN, "cl100k": CL100K, "llama3": LLAMA3, "qwen": QWEN, "o200k": O200K, "deepseek": DEEPSEEK, "kimi": KIMI,
+    "gpt2": GPT2_PATTERN, "cl100k": CL100K, "llama3": QWEN.replace(r"\p{N}|", r"\p{N}{1,3}|"), "qwen": QWEN, "o200k": O200K, "deepseek": DEEPSEEK, "kimi": KIMI,
     "bloom": BLOOM, "runs of space": r" {2,}", "three digits": r"\p{N}{1,3}",
 }  # fmt: skip
 BEHAVIOURS = ["Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"]
