@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 from .channels import CONTENT
 from .detokenizer import Detokenizer
 from .stage import Delta, shared_start, tuples
+from .stop_strings import as_count
 from .table import kept
 from .utf8 import texts_behind
 from .vocabulary import as_id, id_list, id_set
@@ -61,7 +62,10 @@ def id_rules(
     """Return the rules for the ids of `source`, with these `channels`."""
     vocabulary = getattr(source, "vocabulary", None)
     skips = vocabulary is not None and getattr(source, "skip_special_tokens", False)
-    limits = _count(least, "min_tokens"), NO_LIMIT if most is None else _count(most, "max_tokens")
+    limits = (
+        as_count(least, "min_tokens"),
+        NO_LIMIT if most is None else as_count(most, "max_tokens"),
+    )
     if eos_ids.__class__ is not tuple or eos_ids or stop_ids.__class__ is not tuple or stop_ids:
         return _id_rules(vocabulary, skips, eos_ids, stop_ids, channels, limits)
     # Most streams are made like this. Vocabularies that differ in their ends of text share a memo.
@@ -109,15 +113,6 @@ def _id_rules(
         limits[0],
         limits[1],
     )
-
-
-def _count(number: Any, option: str) -> int:
-    """Return a number of ids that an option names."""
-    if number.__class__ is not int:
-        raise TypeError(f"{option} must be an int, not {number!r}.")
-    if number < 0:
-        raise ValueError(f"{option} must not be negative, not {number!r}.")
-    return int(number)
 
 
 def _sequence(ids: Any) -> tuple[int, ...]:

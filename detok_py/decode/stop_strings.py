@@ -42,6 +42,15 @@ def check_text(text: Any) -> None:
         )
 
 
+def as_count(number: Any, option: str) -> int:
+    """Return a number of ids or characters that an option names."""
+    if number.__class__ is not int:
+        raise TypeError(f"{option} must be an int, not {number!r}.")
+    if number < 0:
+        raise ValueError(f"{option} must not be negative, not {number!r}.")
+    return int(number)
+
+
 class StopStrings:
     """Text that ends where one of some strings begins: text in, text out.
 
@@ -73,7 +82,7 @@ class StopStrings:
     ) -> None:
         self.stops: tuple[str, ...] = stop_words(stops)
         self.include_stop: bool = include_stop or include
-        self.min_chars = min_chars
+        self.min_chars = as_count(min_chars, "min_chars")
         kind = KEPT if self.include_stop else STOP
         self._search = WordSearch.shared(tuple([(word, kind) for word in self.stops]))
         self.reset()

@@ -88,6 +88,13 @@ def test_bytes_are_refused(chunk):
             stream.feed(chunk)
 
 
+def test_a_number_of_characters_is_checked():
+    with pytest.raises(TypeError, match=r"min_chars must be an int, not '3'"):
+        StopStrings("x", min_chars="3")
+    with pytest.raises(ValueError, match=r"min_chars must not be negative, not -1"):
+        StopStrings("x", min_chars=-1)
+
+
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_copy_goes_on_by_itself(copied):
     st = StopStrings("STOP")
