@@ -222,10 +222,10 @@ def test_a_server_that_is_gone_is_told_with_the_file(page, site):
     assert "/runtime/micropython.wasm could not be reached" in said["message"]
 
 
-def test_stacks_begin_with_the_name_of_the_error(page, site, browser_name):
+@pytest.mark.only_browser("chromium")  # others leave the message out of the stack
+def test_stacks_begin_with_the_name_of_the_error(page, site):
     said = told(page, site, "worker.js", {"status": 404})
-    if browser_name == "chromium":  # others leave the message out of the stack
-        assert said["stack"].startswith("DetokError: ")
+    assert said["stack"].startswith("DetokError: ")
 
 
 @pytest.mark.engine
