@@ -386,7 +386,8 @@ class Detokenizer:
             self._find_row()
             return text
         before = self._row
-        saved = self.save() if self._row is None else None
+        # One id is refused by itself, and what a trace holds grows with the text.
+        saved = self.save() if self._row is None and len(ids) > 1 else None
         out = []
         try:
             for i in ids:
