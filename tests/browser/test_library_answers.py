@@ -270,7 +270,8 @@ GIVE_UP = """async ([ways, places, request]) => {
     await sleep(5);
     return { how, at, got, failed, reason, finishes };
   };
-  const all = await Promise.all(ways.flatMap((how) => places.map((at) => one(how, at))));
+  const all = [];
+  for (const how of ways) all.push(...(await Promise.all(places.map((at) => one(how, at)))));
   return [all, await openStreams()];
 }"""
 

@@ -83,7 +83,7 @@ Object.assign(window, {
     return events;
   },
   /** What a promise came to, within a time that nothing here needs. */
-  async outcome(promise, seconds = 20) {
+  async outcome(promise, seconds = 100) {
     const late = sleep(seconds * 1000).then(() => "hangs");
     return Promise.race([
       Promise.resolve(promise).then(
