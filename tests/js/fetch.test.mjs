@@ -330,19 +330,29 @@ test("a signal ends reading with its reason and cancels the body, whatever the f
     }
 });
 
-test("what the engine separated comes behind the text that Python still decodes", async (t) => {
+test("a signal ends reading before the response has come, and its body is not read then", async () => {
+  const stopping = new AbortController();
+  let cancelled = false;
+  const silent = new ReadableStream({ cancel: () => void (cancelled = true) });
+  /** @type {(late: Response) => void} */
+  let send = () => {};
+  const late = new Promise((resolve) => void (send = resolve));
+  const answer = readAnswer(late, { signal: stopping.signal });
+  const rejected = assert.rejects(answer.next(), { name: "AbortError" });
+  stopping.abort();
+  await rejected;
+  send(response(silent));
+  await new Promise(setImmediate);
+  assert.ok(cancelled);
+});
+
+/** A worker in whose place a test answers. @param {import("node:test").TestContext} t */
+function standIn(t, methods) {
   globalThis.Worker = /** @type {any} */ (
     class {
       constructor() {
         const { port1, port2 } = new MessageChannel();
-        const state = ["begun", false, "", null, "", "content"];
-        const step = (/** @type {string | null} */ symbol) =>
-          symbol === null ? [[], "end", null] : [[["content", symbol]], null, state];
-        answerCalls(port2, {
-          boot: () => ({}),
-          ask: (name, told, json, held, symbols) =>
-            name === "begin_steps" ? [state] : JSON.parse(symbols).map(step),
-        });
+        answerCalls(port2, methods);
         return Object.assign(port1, { terminate: () => port2.close() });
       }
     }
@@ -350,6 +360,46 @@ test("what the engine separated comes behind the text that Python still decodes"
   t.after(() => {
     shutDown();
     Reflect.deleteProperty(globalThis, "Worker");
+  });
+}
+
+test("a signal ends reading while Python starts, and the body is cancelled", async (t) => {
+  standIn(t, { boot: () => new Promise(() => {}) });
+  const stopping = new AbortController();
+  let cancelled = false;
+  const source = new ReadableStream({
+    start: (controller) => controller.enqueue(bytesOf(`${chunk({ content: "a" })}\n\n`)),
+    cancel: () => void (cancelled = true),
+  });
+  const answer = readAnswer(response(source), { signal: stopping.signal, stop: ["x"] });
+  const rejected = assert.rejects(answer.next(), { name: "AbortError" });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  stopping.abort();
+  await rejected;
+  await new Promise(setImmediate);
+  assert.ok(cancelled);
+});
+
+test("a caller's own mistake is no lost connection, and closes the body", async (t) => {
+  standIn(t, { boot: () => ({}) });
+  const read = response("data: {}\n\n");
+  read.body?.getReader();
+  await assert.rejects(readAnswer(read).next(), { name: "TypeError", message: /someone else/ });
+  let cancelled = false;
+  const silent = new ReadableStream({ cancel: () => void (cancelled = true) });
+  const options = { stop: ["x"], promptIds: /** @type {any} */ (["a"]) };
+  await assert.rejects(readAnswer(response(silent), options).next(), { name: "TypeError" });
+  assert.ok(cancelled);
+});
+
+test("what the engine separated comes behind the text that Python still decodes", async (t) => {
+  const state = ["begun", false, "", null, "", "content"];
+  const step = (/** @type {string | null} */ symbol) =>
+    symbol === null ? [[], "end", null] : [[["content", symbol]], null, state];
+  standIn(t, {
+    boot: () => ({}),
+    ask: (name, told, json, held, symbols) =>
+      name === "begin_steps" ? [state] : JSON.parse(symbols).map(step),
   });
   const lines = [
     chunk({ content: "one" }),

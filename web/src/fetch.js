@@ -49,7 +49,7 @@ const encoder = new TextEncoder();
  */
 export async function* readAnswer(response, given = {}) {
   const { body: form, signal, ...options } = formApart(checked(given));
-  const { ok, status, headers, body } = await refused(await response);
+  const { ok, status, headers, body } = await unlessAborted(signal, response);
   if (!ok || !body)
     throw new DetokError(`The server answered HTTP ${status} without a text; ask again.`, {
       code: status,
@@ -62,36 +62,60 @@ export async function* readAnswer(response, given = {}) {
       { code: status },
     );
   }
+  if (body.locked)
+    throw new TypeError("The body of this response is read by someone else already.");
   /** @type {{reason?: string, error?: DetokError}} */
   const end = {};
-  /** @type {ReadableStreamDefaultReader<Delta> | undefined} */
-  let reader;
+  /** @param {unknown} error @returns {never} */
+  const lost = (error) => {
+    throw signal?.aborted ? signal.reason : readingError(error);
+  };
+  const source = signal ? body.pipeThrough(new TransformStream(), { signal }) : body;
+  /** What is cancelled in the end. @type {{cancel(reason?: unknown): Promise<void>}} */
+  let open = source;
+  // A stage that is still starting learns of an abort only when Python has booted.
+  const onAbort = () => void open.cancel(signal?.reason).catch(() => {});
+  signal?.addEventListener("abort", onAbort);
   try {
     const [bytes, found] = await formatOf(
-      signal ? body.pipeThrough(new TransformStream(), { signal }) : body,
+      source,
       headers.get("content-type") ?? "",
       // AI SDK 4 sends its data stream as plain text.
       form ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
-    );
+    ).catch(lost);
+    open = bytes;
+    const [first, ...more] = stages(found, options, end); // may refuse an option
     /** @type {ReadableStream<Delta>} */
-    let deltas;
-    if (found === "bytes")
-      deltas = bytes.pipeThrough(new DetokStream({ ...options, output: "deltas" }));
-    else {
-      deltas = bytes
-        .pipeThrough(found === "json" ? jsonLines() : new ServerSentEvents())
-        .pipeThrough(deltasOf(end));
-      if (asksPython(options)) deltas = deltas.pipeThrough(staged(options));
+    const deltas = more.reduce(
+      (stream, stage) => stream.pipeThrough(stage),
+      bytes.pipeThrough(first),
+    );
+    const reader = (open = deltas.getReader());
+    for (;;) {
+      const { done, value } = await reader.read().catch(lost);
+      signal?.throwIfAborted();
+      if (done) break;
+      yield value;
     }
-    reader = deltas.getReader();
-    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
-  } catch (error) {
-    throw signal?.aborted ? signal.reason : readingError(error);
   } finally {
-    await reader?.cancel().catch(() => {});
+    signal?.removeEventListener("abort", onAbort);
+    await open.cancel().catch(() => {});
   }
   if (end.error) throw end.error;
   return end.reason;
+}
+
+/**
+ * What makes deltas of a body, in order.
+ * @param {Form} form
+ * @param {ReadOptions} options
+ * @param {{reason?: string, error?: DetokError}} end  Takes how the engine says that it ended.
+ * @returns {[TransformStream, ...TransformStream[]]}
+ */
+function stages(form, options, end) {
+  if (form === "bytes") return [new DetokStream({ ...options, output: "deltas" })];
+  const python = asksPython(options) ? [staged(options)] : [];
+  return [form === "json" ? jsonLines() : new ServerSentEvents(), deltasOf(end), ...python];
 }
 
 /** What a reader is told if reading has failed. @param {unknown} error */
@@ -322,6 +346,26 @@ function staged(options) {
       await show(decoder.feed(encoder.encode(delta.text)), controller);
     },
     flush: (controller) => show(decoder.flush(), controller),
+  });
+}
+
+/**
+ * A response that the server does not refuse. If the signal is aborted first, nobody reads it.
+ * @param {AbortSignal | undefined} signal
+ * @param {Response | Promise<Response>} response
+ * @returns {Promise<Response>}
+ */
+function unlessAborted(signal, response) {
+  const arrived = Promise.resolve(response).then(refused);
+  if (!signal) return arrived;
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      reject(signal.reason);
+      arrived.then(({ body }) => body?.cancel()).catch(() => {});
+    };
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort);
+    arrived.then(resolve, reject).then(() => signal.removeEventListener("abort", onAbort));
   });
 }
 
