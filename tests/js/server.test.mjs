@@ -265,7 +265,9 @@ test("a kept vocabulary is used if the server says nothing, and one that breaks 
   const packed = readFileSync(vocabularyFile);
   let version = "1";
   let sent = packed.length;
+  let requests = 0;
   const server = createServer((_, response) => {
+    requests++;
     if (version === "silent") return;
     response.writeHead(200, { etag: version, "content-length": packed.length });
     response.write(packed.subarray(0, sent));
@@ -286,6 +288,12 @@ test("a kept vocabulary is used if the server says nothing, and one that breaks 
   const load = (timeout) => lib.loadVocabulary(url, { timeout });
   const { sha256 } = await load();
   assert.equal((await load()).sha256, sha256);
+  requests = 0;
+  const stopping = new AbortController();
+  const aborted = lib.loadVocabulary(url, { signal: stopping.signal });
+  stopping.abort(); // before the request has begun
+  await assert.rejects(aborted, { name: "AbortError" });
+  assert.equal(requests, 0);
   version = "silent";
   assert.equal((await load(50)).sha256, sha256);
   [version, sent] = ["2", 100];

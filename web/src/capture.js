@@ -10,6 +10,7 @@
 import { base, decoderWorker } from "./decoder.js";
 import { fold } from "./fold.js";
 import { loadCaptures } from "./on-demand.js";
+import { checked } from "./options.js";
 import { rowOf } from "./rows.js";
 import { loadVocabulary } from "./load-vocabulary.js";
 import { packingOf, unpack } from "./unpack.js";
@@ -113,7 +114,7 @@ export async function readCapture(source, options = {}) {
   } = options;
   const name = source instanceof Blob && "name" in source ? String(source.name) : "";
   // Before the file is read: `shutDown` ends this too, and another worker is not asked for it.
-  const worker = decoderWorker(runtime);
+  const worker = decoderWorker(checked(runtime));
   const file = await unpacked(source, name);
   await Promise.all([loadCaptures(worker, runtime.runtimeUrl), worker.keep(vocabulary)]);
   const choices = [name, vocabulary?.sha256 ?? "", path, asked, entry];
@@ -302,7 +303,7 @@ export async function writeCapture({ header, rows, seconds, end }, options = {})
     toHex(bytes),
     ids,
   ]);
-  const worker = decoderWorker(options);
+  const worker = decoderWorker(checked(options));
   await loadCaptures(worker, options.runtimeUrl);
   return worker.ask("capture_text", JSON.stringify({ header, rows: crossed, seconds, end }));
 }

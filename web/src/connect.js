@@ -139,6 +139,8 @@ export class Answer extends EventTarget {
   #size = 0;
   /** Whether a slow reader, or the program, makes the engine wait. */
   #full = false;
+  /** Whether deltas are being given. */
+  #saying = false;
   #paused = false;
   #claimed = false;
   /** @type {(() => void) | undefined} */
@@ -307,7 +309,9 @@ export class Answer extends EventTarget {
 
   /** @param {import("./step-table.js").Said[]} deltas @param {boolean} over */
   #say(deltas, over) {
+    this.#saying = true;
     for (const delta of this.#shape(deltas, over)) if (!this.#finish) this.#give(delta);
+    this.#saying = false;
   }
 
   /** @param {Delta} delta */
@@ -336,7 +340,8 @@ export class Answer extends EventTarget {
 
   /** @param {Partial<Finish> & Pick<Finish, "reason">} finish */
   #end(finish) {
-    if (!this.#finish) this.#say([], true);
+    // A listener may end the answer before it has been given all: what is held lies behind that.
+    if (!this.#finish && !this.#saying) this.#say([], true);
     if (this.#finish) return; // a listener may have ended it
     const whole = (this.#finish = {
       tokens: this.#link?.tokens ?? 0,

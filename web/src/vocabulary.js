@@ -116,6 +116,7 @@ async function newerThan(url, kept, { signal, timeout = 30_000 }) {
 function stopWith(signal) {
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal?.reason);
+  if (signal?.aborted) onAbort();
   signal?.addEventListener("abort", onAbort);
   return [stop, () => signal?.removeEventListener("abort", onAbort)];
 }
