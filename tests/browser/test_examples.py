@@ -796,3 +796,27 @@ def test_removing_the_element_cancels_and_moving_it_does_not(example: Any) -> No
         [LONG],
     )
     assert seen == ["streaming", "cancelled", True]
+
+
+@pytest.mark.full
+def test_an_element_that_is_moved_with_another_question_asks_it(example: Any) -> None:
+    page = example.blank()
+    page.evaluate(DEFINE)
+    seen = page.evaluate("""async () => {
+      const asking = (text, pace) => ({ prompt: "", params: { engine: "scripted", text, cut: "byte", pace } });
+      const element = made({ request: asking("one", 0) });
+      element.setAttribute("src", "/stream");
+      const reasons = [(await ended).reason];
+      const texts = [element.text];
+      for (const [text, pace] of [["two", 0], ["three".repeat(1000), 400], ["four", 0]]) {
+        const next = new Promise((resolve) => element.addEventListener("finish", ({ detail }) => resolve(detail.reason), { once: true }));
+        element.remove(); // and back in the same task, with another question
+        element.request = asking(text, pace);
+        document.body.append(element);
+        if (pace) await until(() => element.text.startsWith("three"));
+        else reasons.push(await next);
+        texts.push(element.text.slice(0, 5));
+      }
+      return [texts, reasons];
+    }""")
+    assert seen == [["one", "two", "three", "four"], ["eos", "eos", "eos"]]

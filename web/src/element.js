@@ -28,6 +28,8 @@ export class DetokText
   #waiting = false;
   /** Whether the stream that is being shown has ended. */
   #ended = false;
+  /** Whether what to ask has changed outside of a page. */
+  #stale = false;
 
   /** Called by the browser when the element is in a page: asks. */
   connectedCallback() {
@@ -41,7 +43,7 @@ export class DetokText
       if (!this.hasAttribute(name)) this.setAttribute(name, value);
     }
     this.style.whiteSpace ||= "pre-wrap";
-    if (!this.#source && !this.#ended) this.#startSoon();
+    if (this.#stale || (!this.#source && !this.#ended)) this.#startSoon();
   }
 
   /** Called by the browser when the element has left its page: stops. */
@@ -61,7 +63,7 @@ export class DetokText
    * @param {string | null} value
    */
   attributeChangedCallback(name, before, value) {
-    if (this.isConnected && value !== before) this.#startSoon();
+    if (value !== before) this.#changed();
   }
 
   /** A request, instead of a prompt alone. @returns {AnswerOptions | undefined} */
@@ -72,7 +74,7 @@ export class DetokText
   /** Set it to ask. */
   set request(request) {
     this.#request = request;
-    if (this.isConnected) this.#startSoon();
+    this.#changed();
   }
 
   /**
@@ -131,6 +133,12 @@ export class DetokText
     this.#source?.cancel();
   }
 
+  /** Ask again, outside of a page once it is in one; a stream that was given is shown first. */
+  #changed() {
+    if (this.isConnected) this.#startSoon();
+    else this.#stale = !this.#source || this.#source instanceof Answer;
+  }
+
   /** Start once for several changed attributes. */
   #startSoon() {
     if (this.#waiting) return;
@@ -146,7 +154,7 @@ export class DetokText
     const last = this.#source;
     this.#source = source;
     last?.cancel();
-    this.#ended = false;
+    this.#ended = this.#stale = false;
     this.replaceChildren((this.#text = document.createTextNode("")));
     this.dataset.state = "streaming";
   }
