@@ -191,18 +191,27 @@ function render({ model, el }) {
     else onChange();
   };
   /**
-   * Put rows in the place of those from `first` on. What is shown of them is shown again if it has
-   * changed: bytes that were held may be replaced.
+   * Put rows in the place of those from `first` on. Of those that are shown, bytes that were held
+   * may have become text: their boxes are made anew. If the text itself has changed, all is shown
+   * again.
    * @param {number} first @param {Row[]} more
    */
   const take = (first, more) => {
-    const shown = () => JSON.stringify(rows.slice(first, position));
-    const before = shown();
-    rows.splice(first, rows.length - first, ...more);
-    if (shown() !== before) {
+    const shown = rows.slice(first, position);
+    rows.length = first;
+    for (const row of more) rows.push(row);
+    const words = (/** @type {Row | undefined} */ row) =>
+      JSON.stringify(row && [row[0], row[1], row[3], row[4]]);
+    if (shown.some((row, n) => words(row) !== words(rows[first + n]))) {
       const to = Math.min(position, rows.length);
       show(0);
       show(to);
+    } else {
+      const boxes = list.childElementCount - shown.length;
+      for (const [n, before] of shown.entries()) {
+        const row = /** @type {Row} */ (rows[first + n]);
+        if (row[2] !== before[2]) list.children[boxes + n]?.replaceWith(makeBox(row));
+      }
     }
     onChange();
   };

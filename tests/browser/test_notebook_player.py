@@ -113,6 +113,15 @@ def test_tokens_are_shown_as_they_come_and_their_states_as_they_change(
     page.evaluate("rows => change('batch', [0, rows])", rows_of(tokens, 1))
     expect(text_of(seen, "held")).to_have_text("caf")
     expect(seen.get_by_role("status")).to_have_text("1 of 1 tokens, more come")
+    # A byte that was held is replaced, in its box; the text before it is not drawn again.
+    first = seen.get_by_role("listitem").first
+    expect(first).to_contain_text("c3◧h")
+    page.evaluate("window.shown = document.querySelector('[data-pane=held]').firstChild")
+    broken = rows_of(d.TokenList(None, [b"caf\xc3", b"!"]), 1)
+    page.evaluate("rows => change('batch', [0, rows])", broken)
+    expect(text_of(seen, "held")).to_have_text("caf\ufffd!")
+    expect(first).to_contain_text("c3✕r")
+    assert page.evaluate("window.shown.isConnected")
     tokens.add(b"\xa9")
     page.evaluate("rows => change('batch', [0, rows])", rows_of(tokens, 1))
     expect(text_of(seen, "held")).to_have_text("café")
