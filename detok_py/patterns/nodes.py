@@ -28,6 +28,8 @@ class Alt(NamedTuple):
     """Alternatives; the first that leads to a match is taken."""
 
     branches: tuple["Node", ...]
+    # Makes it unequal to a Cat of the same nodes: caches compare nodes as tuples.
+    sign: str = "|"
 
 
 class Rep(NamedTuple):

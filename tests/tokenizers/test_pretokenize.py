@@ -137,6 +137,11 @@ def test_the_published_patterns_cut_as_documented():
     ]
 
 
+def test_what_one_part_of_a_pattern_begins_with_is_not_taken_for_another_of_the_same_sets():
+    pattern = compile_pattern(r"(?:a{2}b{2})?x|(?:a{2}|b{2})?b")
+    assert pattern.findall("bb aab x") == ["b", "b", "aab", "x"]
+
+
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("source", [*PATTERNS.values(), POSSESSIVE], ids=[*PATTERNS, "possessive"])
 @pytest.mark.parametrize(
