@@ -352,14 +352,18 @@ class FormatChannels:
         if not self.marker_ids and has_mark(text):
             # A source of one's own gives half a surrogate pair, which is no symbol.
             text = "".join(["\N{REPLACEMENT CHARACTER}" if is_mark(c) else c for c in text])
-        reader, safe = self.reader, self._safe
+        reader, safe, calls = self.reader, self._safe, len(self.calls)
         for said in reader.feed(text):
+            if said.name is not None and self.stopped is None:
+                calls += 1
             if safe and said.channel and said.call is None:
                 first = said.text[:safe]
                 self._take(out, Said(said.channel, first, None, None), True, no_stop_after)
                 said = Said(said.channel, said.text[safe:], None, None)
             safe = 0
             self._take(out, said, no_stop, no_stop_after)
+        if self.stopped is not None:
+            del reader.calls[calls:]  # those behind the stop
         self._safe = min(len(reader.waiting), len(text) + self._safe if no_stop else safe)
         if self._at != self._place:
             self._turn(out)

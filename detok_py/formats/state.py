@@ -202,7 +202,7 @@ class State:
             self.calls = [ToolCall(each[0], each[1], complete=each[3]) for each in calls]
             for call, each in zip(self.calls, calls):
                 whole = isinstance(each[2], str)
-                call.parts = [part for part in ([each[2]] if whole else each[2]) if part]
+                call.parts = list((each[2],) if whole and each[2] else each[2])
         elif len(self.calls) != count:
             self.calls = [ToolCall(None, "") for _ in range(count)]
             if count:

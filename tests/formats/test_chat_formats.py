@@ -277,6 +277,18 @@ def test_text_of_a_call_that_half_a_character_makes_certain_has_the_number_of_th
     assert shown.calls == [["f", chat.calls[0].arguments]]
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_call_behind_a_stop_is_no_call_however_the_text_is_cut(size) -> None:
+    call = '<tool_call>\n{"name": "NAME", "arguments": {"a": 1}}\n</tool_call>'
+    data = f"{call.replace('NAME', 'f')}Hi STOP{call.replace('NAME', 'rm')}".encode()
+    chat = ChatStream(StreamingDetokenizer(), stop=["STOP"], format="qwen3_hermes")
+    for at in range(0, len(data), size):
+        chat.feed(data[at : at + size])
+    assert chat.flush() == []
+    assert [(each.name, each.complete) for each in chat.calls] == [("f", True)]
+    assert (chat.stopped, chat.finish_reason) == ("STOP", "stop")
+
+
 def test_calls_keep_their_arguments_when_steps_come_out_of_the_table() -> None:
     tokens = [b"<tool_call>", b"</tool_call>", b"<function=f>\n<parameter", b'=zip>\n"K\xc3']
     tokens += [b'\xb6ln"\n', b"</parameter>\n</function>\n"]
