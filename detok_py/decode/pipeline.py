@@ -393,7 +393,13 @@ class Pipeline:
     def flush(self, out: list[Delta]) -> None:
         """End the stream; append what was held."""
         if self.finish_reason is None:
-            self._close(out)
+            before = self.save() if self.waiting and hasattr(self.source, "save") else None
+            try:
+                self._close(out)
+            except UnicodeError:
+                if before is not None:  # the text of the ids that waited is lost with `out`
+                    self.load(before)
+                raise
         self.ended = True
         self._settle(out)
 

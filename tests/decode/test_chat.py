@@ -15,7 +15,7 @@ from detok_py.decode.detokenizer import Detokenizer
 from detok_py.decode.stage import Delta
 from detok_py.decode.thinking import strip_thinking
 from detok_py.decode.utf8 import StreamingDetokenizer
-from detok_py.decode.vocabulary import Vocabulary
+from detok_py.decode.vocabulary import ByteVocabulary, Vocabulary
 from detok_py.errors import StreamEndedError, VocabularyError
 
 TOKENS = [
@@ -107,6 +107,15 @@ def test_an_end_of_text_behind_half_a_character_is_refused_where_errors_are() ->
     assert (c.finish_reason, c.held_bytes) == (None, b"\xf0\x9f")
     assert c.feed([REST, EOS]) == [("content", "😀")]
     assert c.finish_reason == "eos"
+
+
+def test_a_refused_end_loses_none_of_the_ids_that_waited_for_a_stop() -> None:
+    source = Detokenizer(ByteVocabulary(), errors="strict")
+    c = ChatStream(source, stop_ids=[[*b"A\xf0\x9fA"]], format=None)
+    assert c.feed(list(b"xA\xf0\x9f")) == [("content", "x")]
+    with pytest.raises(UnicodeDecodeError):
+        c.flush()
+    assert c.feed(list(b"\x99\x82")) + c.flush() == [("content", "A🙂")]
 
 
 def test_eos_ids_add_ends_of_text() -> None:
