@@ -292,7 +292,9 @@ class Vocabulary:
         return f"<{name} of {self._size} tokens, {len(self.special_ids)} special>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Vocabulary.unpack, (self.pack(),)
+        if max(self.eos_ids, default=0) < self._size:
+            return Vocabulary.unpack, (self.pack(),)
+        return _unpacked, (self.pack(), tuple(self.eos_ids))  # which `pack` leaves out
 
     def stored_bytes(self, token_id: int) -> bytes:
         """Return the stored bytes of an id: its own bytes, or the UTF-8 of its piece if the rules
@@ -326,12 +328,13 @@ class Vocabulary:
         token_id = as_id(token_id)
         if self.rules == BYTES:
             return self.stored_bytes(token_id)
+        stored = self.stored_bytes(token_id)
         memo = self._memo.pop("chain", None)  # another thread makes its own
         if memo is None:
             chain = Chain(read_rules(self.rules))
             memo = chain, chain.default_state()
         chain, default = memo
-        item = chain.entry(self.stored_bytes(token_id), token_id in self.literal_ids)
+        item = chain.entry(stored, token_id in self.literal_ids)
         data: bytes = item.data
         if item.kind != RAW:
             chain.state = default
@@ -407,6 +410,11 @@ class Vocabulary:
         vocabulary._packed = data
         vocabulary._sha256 = sha256
         return vocabulary
+
+
+def _unpacked(data: bytes, eos_ids: tuple[int, ...]) -> Vocabulary:
+    """Return a packed vocabulary, with ends of text that may lie beyond it."""
+    return Vocabulary.unpack(data).with_eos_ids(eos_ids)
 
 
 class ByteVocabulary(Vocabulary):

@@ -182,7 +182,6 @@ class Tokenizer:
     def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
-        self.vocabulary = self.vocabulary.with_eos_ids(self._eos)
         self._encode = None
 
     def __repr__(self) -> str:

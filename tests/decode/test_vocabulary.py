@@ -1,5 +1,6 @@
 """The table id → bytes, and its packed file: exact, deterministic, and refused when damaged."""
 
+import copy
 import json
 import pickle
 from binascii import crc32
@@ -147,6 +148,14 @@ def test_a_vocabulary_keeps_tables_for_several_settings():
 
 def test_a_vocabulary_pickles():
     assert pickle.loads(pickle.dumps(small())).sha256 == small().sha256
+
+
+@pytest.mark.parametrize("made_again", [lambda v: pickle.loads(pickle.dumps(v)), copy.deepcopy])
+def test_ends_of_text_beyond_the_vocabulary_stay_in_a_copy(made_again):
+    vocabulary = small().with_eos_ids([1, 500])
+    again = made_again(vocabulary)
+    assert (again, again.eos_ids) == (vocabulary, {1, 500})
+    assert made_again(Detokenizer(vocabulary)).vocabulary.eos_ids == {1, 500}
 
 
 @given(
