@@ -139,7 +139,9 @@ class Answer:
                     f"{self.http} sends ids, and no vocabulary to decode them with; start it with --tokenizer."
                 )
             else:
-                self._ready.append(event.pieces)
+                special = self.source.special_ids if self.source is not None else ()
+                pairs = zip(event.ids, event.pieces)
+                self._ready.append([b"" if i in special else piece for i, piece in pairs])
         elif isinstance(event, (events.Bytes, events.Gap)):
             self._by_bytes = True
             self._ready.append([event.data])

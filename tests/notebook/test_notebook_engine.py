@@ -14,7 +14,7 @@ from detok_py.bridge.engines.scripted import ScriptedEngine
 from detok_py.bridge.server import names_of
 from detok_py.notebook import engine
 from detok_py.notebook.engine import Lost, ask
-from detok_py.protocol import wire
+from detok_py.protocol import events, wire
 
 pytestmark = pytest.mark.native  # sockets
 
@@ -239,3 +239,12 @@ async def test_a_socket_of_the_browser_frees_what_it_was_given(monkeypatch):
         await engine.open_in_browser("ws://a", [])
     assert len(proxies) == 9
     assert all(proxy.destroyed for proxy in proxies)
+
+
+async def test_a_special_token_is_no_text_where_ids_were_lost():
+    vocabulary = d.Vocabulary.from_bytes([b"a", b"<eos>"], special_ids=[1], eos_ids=[1])
+    answer = engine.Answer("http://127.0.0.1:1", "", {})
+    answer.source = vocabulary
+    for event in (events.Gap(0, 1, b"b"), events.Tokens(1, [0, 1], [b"a", b"<eos>"])):
+        await answer._take(event)
+    assert [b"".join(given) for given in answer._ready] == [b"b", b"a"]
