@@ -60,7 +60,7 @@ def taken_back(sent: str, shown: Iterable[tuple[float, str]], page: str) -> list
         while least and unicodedata.combining(tail[least]):
             least -= 1  # a mark is reported with its letter
         more = _composed(tail[least:])
-        known = least >= SURE and not any(more in one or one in more for one in out)
+        known = _is_sure(tail[:least]) and not any(more in one or one in more for one in out)
         if known and not any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for c in more):
             out.append(more)
     return out
@@ -126,6 +126,11 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def _is_sure(text: str) -> bool:
+    """Return whether letters identify a place in the answer; marks do not count."""
+    return sum([not unicodedata.combining(c) for c in text]) >= SURE
+
+
 def _letters(arrived: Iterable[tuple[float, str]]) -> tuple[str, list[float]]:
     """Return the letters of an answer, and when each arrived."""
     text, times, half = "", [], ""
@@ -157,7 +162,7 @@ def _ends(text: str, times: Sequence[float], shown: Iterable[tuple[float, str]])
             known += 1
         # The next place with this tail. A short tail counts only right after the previous one,
         # because a clock or a button may show the same letters.
-        near = known if len(tail) >= SURE else min(known, len(ends) + len(tail) + SURE)
+        near = known if _is_sure(tail) else min(known, len(ends) + len(tail) + SURE)
         for part in (tail, _without_cursor(tail)):
             at = text.find(part, max(0, len(ends) - len(part) + 1), near) if part else -1
             if at >= 0:

@@ -348,7 +348,9 @@ def _resync(wanted: str, page: str, i: int, j: int) -> tuple[int, int]:
         if a > most:
             break
         piece = wanted[i + a : i + a + RESYNC]
-        at = page.find(piece, j, j + most - a + len(piece)) if piece else -1
+        # The rest of a text, shorter than that, is found far away by chance.
+        reach = (most if len(piece) == RESYNC else min(most, 300)) - a
+        at = page.find(piece, j, j + reach + len(piece)) if piece and reach >= 0 else -1
         if at >= 0:
             best, most = (a, at - j), a + at - j - 1
     if best:

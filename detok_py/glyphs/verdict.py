@@ -32,7 +32,7 @@ from .causes import (
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
 from .rules import RULES, TEXT_RULES
-from .truth import WHOLE, Difference, compare, copies, is_rendered, latin1, letters
+from .truth import WHOLE, Difference, compare, copies, is_rendered, latin1, letters, unmarked
 
 if TYPE_CHECKING:
     from .answered import Missing
@@ -199,13 +199,13 @@ def _upstream(seen: Seen, options: Options) -> Entries:
 
 def _glyphs(seen: Seen, options: Options) -> Entries:
     """Broken glyphs that the page showed."""
-    own = [letters(one) for one in options.genuine]
+    own, page = [letters(one) for one in options.genuine], letters(seen.text)
     broken = any(re.search(options.odd, one) for one in options.sent)
     for finding in seen.findings:
         if finding["outside"]:
             continue
         ufffd, gone = finding["kind"] == "ufffd", finding["gone"]
-        genuine = ufffd and _is_genuine(finding, own, options.allow_literal)
+        genuine = ufffd and _is_genuine(finding, own, options.allow_literal, page)
         picture = ("screenshot", "screenshot_kind") if "screenshot" in finding else ()
         yield entry(
             "ufffd-literal" if genuine else rule_of(finding),
@@ -246,12 +246,7 @@ def _text(seen: Seen, options: Options) -> Entries:
         yield from _mojibake(seen.text)
     differences = {one: compare(one, seen.text, options.times) for one in options.compared}
     for one, found in differences.items():
-        # Some streams are not for the reader (a title, a suggestion). If another stream is shown
-        # correctly, one of which hardly a letter is shown is no fault.
-        lost = sum([len(difference.sent) for difference in found])
-        hidden = any(letters(one) in letters(x) for x in seen.hidden.values())
-        absent = bool(found) and (hidden or lost >= 0.8 * len(letters(one)))
-        if absent and len(options.compared) > 1 and not all(differences.values()):
+        if _is_absent(one, differences, seen, options):
             yield entry("not-shown", target=[], text=one[:60])
             continue
         for difference in found:
@@ -267,6 +262,25 @@ def _text(seen: Seen, options: Options) -> Entries:
             yield from _twice(one, seen, options)
             for text in [] if added else in_lines(one, seen.text):
                 yield entry("added-suspected", target=[], text=text)
+
+
+def _is_absent(
+    one: str, differences: dict[str, list[Difference]], seen: Seen, options: Options
+) -> bool:
+    """Return whether a stream is not for the reader (a title, a suggestion): another one is shown
+    correctly, and this one is hidden, or hardly a letter of it is shown beside that.
+    """
+    shown = [other for other, found in differences.items() if not found]
+    if not (differences[one] and shown):
+        return False
+    if any(letters(one) in letters(x) for x in seen.hidden.values()):
+        return True
+    beside = letters(seen.text)
+    for other in shown:
+        for whole in filter(None, (letters(other), letters(unmarked(other)))):
+            beside = beside.replace(whole, "\0")
+    lost = [found.sent for found in compare(one, beside, options.times) if found.kind != "latin1"]
+    return sum(map(len, lost)) >= 0.8 * len(letters(one))
 
 
 def _is_new(one: str, seen: Seen, options: Options) -> bool:
@@ -374,20 +388,25 @@ def _in_frame(name: str, one: dict[str, Any], hint: str) -> dict[str, Any]:
     return entry(name, **place, cause_hint=hint)
 
 
-def _is_genuine(finding: dict[str, Any], own: Sequence[str], literal: bool | str) -> bool:
+def _is_genuine(
+    finding: dict[str, Any], own: Sequence[str], literal: bool | str, page: str
+) -> bool:
     """Return whether the model sent each U+FFFD of a finding itself."""
     if literal is True and finding["live"]:
         return True
     # Each place of the glyph must have the same characters before it as one in the true text.
-    return all(any(_stands_in(letters(spot), one) for one in own) for spot in finding["spots"])
+    return all(
+        any(_stands_in(letters(spot), one, page) for one in own) for spot in finding["spots"]
+    )
 
 
-def _stands_in(spot: str, one: str) -> bool:
+def _stands_in(spot: str, one: str, page: str) -> bool:
     """Return whether a true text has these characters; the first ones may be a label of the page
-    before the text.
+    before the text, if the page has the text's beginning right after them.
     """
     return spot in one or any(
-        one.startswith(spot[n:]) and spot[:n] not in one for n in range(1, len(spot))
+        one.startswith(spot[n:]) and spot[:n] + one[: len(spot) - n + SURE] in page
+        for n in range(1, len(spot))
     )
 
 

@@ -64,6 +64,13 @@ def test_a_mark_that_comes_after_its_letter_changes_nothing(text):
     assert was_shown(text, text[4:10], text[:4].replace(" ", ""), half)
 
 
+def test_marks_do_not_make_letters_a_place_in_the_answer():
+    text = "Xin chào các bạn. Việc này được làm xong, và kết quả được lưu lại."
+    assert taken_back(text, [(0.0, "được tải xuống 45%"), (5.0, text[:20])], text) == []
+    (late,) = held([(0.0, text)], [(10.0, "này được"), (5000.0, text[-32:])], 1000)
+    assert late.late_characters > 40  # a status shows no part of the answer
+
+
 def test_a_wrong_accent_is_taken_back_with_its_letter():
     text = "The word is caf\u00e9"
     assert taken_back(text, [(0.0, "The word is caf\u00e8"), (5.0, text)], text) == ["\u00e8"]

@@ -136,6 +136,21 @@ def test_a_text_that_begins_with_the_glyph_may_stand_behind_a_label():
         assert ids(result["violations"]) == broken
 
 
+@pytest.mark.parametrize(
+    ("truth", "spot", "text", "broken"),
+    [
+        # Behind a label that the answer has too.
+        ("Hi \ufffd is shown by an AI", "AI Hi \ufffd", "AI {}", []),
+        # The answer's beginning ends with the glyph, and so does another text of the page.
+        ("\ufffd is a character", "Sources: caf\ufffd", "{}\nSources: caf\ufffd", ["ufffd-persistent"]),
+        ("A \ufffd is shown", "Title: A\ufffd", "{}\nTitle: A\ufffd", ["ufffd-persistent"]),
+    ],
+)  # fmt: skip
+def test_a_label_stands_right_before_the_beginning_of_the_text(truth, spot, text, broken):
+    result = verdict(finding(spots=[spot]), text=text.format(truth), truth=truth)
+    assert ids(result["violations"]) == broken
+
+
 def test_allow_literal_passes_glyphs_that_stay_and_not_those_that_were_replaced():
     assert verdict(finding(), allow_literal=True)["violations"] == []
     assert ids(verdict(finding(**GONE), allow_literal=True)["violations"]) == ["ufffd-painted"]
@@ -287,6 +302,21 @@ def test_one_of_several_answers_that_is_not_shown_is_incomplete():
         ("not-shown", titles[0]),
         ("not-shown", titles[1]),
     ]
+
+
+def test_a_second_answer_that_is_shown_in_another_encoding_is_a_violation():
+    second = "Grüße aus Köln: das Wetter wird schöner, und die Bäume blühen früher als üblich."
+    wrong = second.encode().decode("cp1252")
+    result = verdict(text=f"sag 龜龜 genau\n{wrong}", sent=["sag 龜龜 genau", second])
+    assert ids(result["violations"]) == ["latin1-mojibake"]
+
+
+def test_a_hidden_stream_that_quotes_the_shown_answer_is_not_shown():
+    thought = (
+        f"This person has little time. I should say that {LONG[:60]}, and that {LONG[80:160]}."
+    )
+    result = verdict(text=f"Bot: {LONG}\nCopy", sent=[LONG, thought])
+    assert (ids(result["violations"]), ids(result["incomplete"])) == ([], ["not-shown"])
 
 
 @pytest.mark.parametrize("lost", [slice(0, 80), slice(100, 250)])

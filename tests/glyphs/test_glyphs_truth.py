@@ -157,6 +157,12 @@ def test_a_long_piece_that_is_missing_is_one_difference(size):
     assert (one.kind, abs(len(one.sent) - size) < 3) == ("dropped", True)
 
 
+def test_a_missing_end_is_dropped_though_a_button_has_its_last_letters():
+    text = " ".join(f"word{n}" for n in range(200)) + " on the page."
+    (one,) = compare(text, page(text[:600]) + "\nCopy Regenerate Send a message to the model")
+    assert (one.kind, one.sent[-9:]) == ("dropped", "onthepage")
+
+
 def test_an_end_that_is_shown_twice_is_doubled():
     assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
     assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}
