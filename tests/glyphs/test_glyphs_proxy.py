@@ -408,6 +408,33 @@ def test_a_cut_falls_inside_a_character_of_a_text_message(talker):
     assert b"".join(ü) in raw
 
 
+def test_a_frame_that_no_server_may_send_is_a_problem_that_says_so():
+    """A server's frames have no mask (RFC 6455, 5.1)."""
+    switched = (
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    )
+
+    def answer(server):
+        with server.accept()[0] as far:
+            far.recv(65536)
+            far.sendall(switched)
+            far.sendall(b"\x81\x81\x01\x02\x03\x04\x05")
+            far.recv(65536)  # until the proxy has closed
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=[server])
+        thread.start()
+        with ChaosProxy(f"http://127.0.0.1:{server.getsockname()[1]}", delay=0) as chaos:
+            raw_exchange(
+                chaos.server,
+                b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+                b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n",
+            )
+            eventually_sync(lambda: len(chaos.problems) > 0)
+            assert "mask" in chaos.problems[0]
+        thread.join()
+
+
 def test_websocket_messages_may_be_cut_into_messages(talker):
     from websockets.sync.client import connect
 

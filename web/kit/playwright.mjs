@@ -9,7 +9,8 @@ import { ChaosProxy } from "./proxy.mjs";
 import { attempt, run, startPython, wrap } from "./python.mjs";
 
 const watches = new WeakMap();
-const proxies = new WeakMap(); // contexts → the fixture `chaos` of their test
+const tests = new WeakMap(); // contexts → the info of their test, and back
+const proxies = new WeakMap(); // the info of a test → its fixture `chaos`
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 const JUDGING = [
   "within",
@@ -66,7 +67,8 @@ export class GlyphWatch {
       watch.#watch = python.globals
         .get("NodeWatch")
         .callKwargs(wrap(python, context), { mode: options.mode === "off" ? "off" : "error" });
-      if (proxies.has(context)) watch.follow(proxies.get(context));
+      const chaos = proxies.get(tests.get(context));
+      if (chaos) watch.follow(chaos);
       watches.set(context, watch);
       await run(watch.#watch.install());
     }
@@ -184,6 +186,7 @@ export const test = base.extend({
   chaosOptions: [{}, { option: true }],
 
   context: async ({ context, glyphs }, use, info) => {
+    tests.set(context, info).set(info, context);
     if (!glyphs.everyTest || glyphs.mode === "off") return use(context);
     const watch = await GlyphWatch.of(context, glyphs, info);
     await use(context);
@@ -198,13 +201,18 @@ export const test = base.extend({
     await judge(watch, info);
   },
 
-  chaos: async ({ context, glyphs, chaosOptions }, use, info) => {
+  // Without `context`: the address or the proxy of a context may be this proxy's.
+  chaos: async ({ glyphs, chaosOptions }, use, info) => {
     const chaos = new ChaosProxy(await startPython(), chaosOptions);
-    proxies.set(context, chaos);
-    watches.get(context)?.follow(chaos);
-    await use(chaos);
-    if (glyphs.everyTest && watches.has(context)) await judge(watches.get(context), info);
-    await chaos.close();
+    const watch = () => watches.get(tests.get(info));
+    proxies.set(info, chaos);
+    watch()?.follow(chaos);
+    try {
+      await use(chaos);
+      if (glyphs.everyTest && watch()) await judge(watch(), info);
+    } finally {
+      await chaos.close();
+    }
   },
 });
 

@@ -157,6 +157,7 @@ export class ChaosProxy {
       if (asked.reusedSocket && error.code === "ECONNRESET")
         return this.#request(request, socket, body);
       if (!body) socket.destroy();
+      if (error.type === "ProxyError") return /ProxyError: (.*)/.exec(error.message)[1];
       if (/^HPE_/.test(error.code))
         return `${origin} does not answer in HTTP/1.1: ${error.message}.`;
       if (error.syscall !== "connect") return `${origin} closed the connection without an answer.`;

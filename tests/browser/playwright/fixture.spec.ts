@@ -127,6 +127,16 @@ document.querySelector("main").append(text);
 document.documentElement.dataset.state = "finished";
 </script>`;
 
+const throughProxy = test.extend({
+  baseURL: async ({ chaos }, use) => use(await chaos.url(url)),
+});
+
+throughProxy("a context may have the proxy's address", async ({ page, glyphWatch, chaos }) => {
+  await page.goto("/01-fresh-decoder.fixed.html?cut=9999");
+  expect(await glyphWatch.settle()).toBe(true);
+  await glyphWatch.expectText(chaos.sentText);
+});
+
 test("a matcher follows the proxy too", async ({ page, chaos }) => {
   await page.goto(await chaos.url(`${url}/wire/nothing`));
   await expect(expect(page).toShowNoBrokenGlyph()).rejects.toThrow("no stream passed the proxy");
