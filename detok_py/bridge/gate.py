@@ -177,7 +177,7 @@ class Gate:
             return
         self._logged.add(origin)
         try:
-            way = f"--allow-origin {check_origin(origin)}"
+            way = f"--allow-origin {forms_of_origin(origin)[0]}"
         except ValueError:
             way = "no option: a page on http or https has an origin that can be allowed"
         fields = {"origin": origin[:200], "allowed_by": way}
@@ -270,13 +270,13 @@ async def close(receive: Receive, send: Send, code: int, sentence: str) -> None:
     await send({"type": "websocket.close", "code": code, "reason": sentence})
 
 
-def check_origin(origin: str) -> str:
-    """Return an origin in the form that browsers send, without the default port of its scheme.
-    Raises ValueError unless it has the form scheme://host[:port].
+def forms_of_origin(origin: str) -> list[str]:
+    """Return an origin as it was given, and in the form that browsers send, without the default
+    port of its scheme. Raises ValueError unless it has the form scheme://host[:port].
 
-    >>> check_origin("http://localhost:3000"), check_origin("https://app.example:443")
-    ('http://localhost:3000', 'https://app.example')
-    >>> check_origin("*")
+    >>> forms_of_origin("http://localhost:3000"), forms_of_origin("https://app.example:443")
+    (['http://localhost:3000'], ['https://app.example:443', 'https://app.example'])
+    >>> forms_of_origin("*")
     Traceback (most recent call last):
         ...
     ValueError: '*' is not an origin; expected a form like http://localhost:3000
@@ -285,4 +285,5 @@ def check_origin(origin: str) -> str:
         raise ValueError(
             f"{origin[:80]!r} is not an origin; expected a form like http://localhost:3000"
         )
-    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+    short = origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+    return [origin] if short == origin else [origin, short]

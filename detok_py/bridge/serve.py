@@ -20,7 +20,7 @@ from .assets import Assets
 from .attached import AttachedEngine
 from .engines_command import PORTS
 from .find import attach_engine, finder, read_tokenizer
-from .gate import Gate, check_origin, new_token
+from .gate import Gate, forms_of_origin, new_token
 from .jobs import fault_of
 from .redis_store import RedisStore
 from .server import (
@@ -117,7 +117,7 @@ def _attach_engines(args: argparse.Namespace) -> list[AttachedEngine]:
 
 def _listen(args: argparse.Namespace) -> Listening:
     try:
-        origins = [check_origin(origin) for origin in args.allow_origin]
+        origins = [form for one in args.allow_origin for form in forms_of_origin(one)]
     except ValueError as error:
         raise ServeError(f"--allow-origin {error}.") from None
     if not 0 <= args.port <= 65535:

@@ -29,7 +29,7 @@ from detok_py.bridge.engines.ollama import Ollama
 from detok_py.bridge.engines.openai import OpenAIServer
 from detok_py.bridge.engines.sglang import SGLang
 from detok_py.bridge.engines.tgi import TGI
-from detok_py.bridge.engines.threaded import in_thread
+from detok_py.bridge.engines.threaded import aside, in_thread
 from detok_py.bridge.engines.transformers import Transformers, device_of
 from detok_py.bridge.engines.vllm import VLLM
 from detok_py.bridge.find import engine_at, open_engine, recognise
@@ -930,6 +930,20 @@ async def test_tokens_of_reasoning_are_not_lost_text(deltas, usage):
     assert "lost text" not in (note or "")
 
 
+async def test_text_that_is_lost_beside_reasoning_is_told_with_the_whole_count():
+    table = openai()
+    for deltas, hidden, tokens, size in (
+        ([{"content": "abc"}], 500, 540, 3),
+        ([{"reasoning_content": "word "}] * 100 + [{"content": "x"}], 100, 250, 1),
+    ):
+        usage = {"completion_tokens": tokens}
+        usage["completion_tokens_details"] = {"reasoning_tokens": hidden}
+        table["POST", "/v1/chat/completions"] = of_chat(*deltas, **usage)
+        async with Replay(table) as server:
+            note = (await run(OpenAIServer(check_address(server.url)), CHAT))[-1].note
+        assert f"counted {tokens} tokens and sent {size} bytes of text: it lost text" in note
+
+
 async def test_text_that_a_server_lost_is_told_without_usage_if_its_events_are_empty():
     # llama_cpp.server sends no usage, and an event for each token that it could not decode.
     table = openai()
@@ -1370,6 +1384,19 @@ async def test_a_blocking_engine_stops_when_its_iterator_is_closed():
         async for _ in chunks:
             break
     assert await asyncio.to_thread(stopped.wait, 5)
+
+
+async def test_what_loads_an_engine_may_panic():
+    """A panic of Rust, in which tokenizers are written, is no Exception in Python."""
+
+    class PanicException(BaseException):
+        pass
+
+    def load():
+        raise PanicException("canary")
+
+    with pytest.raises(RuntimeError, match="PanicException"):
+        await asyncio.wait_for(aside(load), 60)
 
 
 async def test_a_blocking_engine_that_fails_tells_the_type_of_the_error_and_not_its_message():

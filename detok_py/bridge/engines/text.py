@@ -110,8 +110,10 @@ class Tally:
     def __init__(self, *, tags: bool = False) -> None:
         self._tags = tags  # reasoning and calls are in the text too
         self._tokens: int | None = None
+        self._hidden = 0  # tokens of reasoning
         self._size = 0  # of the text, in bytes
-        self._beside = 0  # of the reasoning and the calls
+        self._thought = 0  # of the reasoning, in bytes
+        self._called = 0  # of the calls
         self._empty = 0
         self._unexplained = 0
         self._apart: dict[str, int] = {}
@@ -124,12 +126,12 @@ class Tally:
         thought = next((message[name] for name in REASONING if message.get(name)), None)
         if isinstance(thought, str):
             self._apart["reasoning"] = self._apart.get("reasoning", 0) + len(thought)
-            self._beside += len(thought.encode("utf-8", "replace"))
+            self._thought += len(thought.encode("utf-8", "replace"))
         calls = message.get("tool_calls")
         if calls:
             written = len(json.dumps(calls))
             self._apart["tool calls"] = self._apart.get("tool calls", 0) + written
-            self._beside += written
+            self._called += written
         if not isinstance(text, str) or thought or calls:
             return
         if not size:
@@ -145,7 +147,7 @@ class Tally:
         be reasoning, which a server may count and not send.
         """
         if type(tokens) is int:
-            self._tokens = tokens - (hidden if type(hidden) is int else 0)
+            self._tokens, self._hidden = tokens, hidden if type(hidden) is int else 0
 
     def note(self) -> str | None:
         """Return what is missing from the answer, in one sentence each, or None."""
@@ -154,10 +156,10 @@ class Tally:
             for channel, size in self._apart.items()
             if not self._tags
         ]
-        size = self._size + self._beside
+        size = self._size + self._called + (0 if self._hidden else self._thought)
         # Every other token has at least one byte.
         silent = SILENT_TAGS if self._apart else SILENT
-        if self._tokens is not None and self._tokens - silent > size:
+        if self._tokens is not None and self._tokens - self._hidden - silent > size:
             said.append(
                 f"The engine counted {self._tokens} tokens and sent {self._size} bytes of text: it lost text and does not say where."
             )

@@ -31,6 +31,8 @@ async def aside(work: Callable[[], None]) -> None:
             work()
         except Exception as error:
             failed = error
+        except BaseException as error:  # a panic of Rust (tokenizers, safetensors) is no Exception
+            failed = RuntimeError(type(error).__name__)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, failed)
 
