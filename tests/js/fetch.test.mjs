@@ -380,6 +380,30 @@ test("a signal ends reading while Python starts, and the body is cancelled", asy
   assert.ok(cancelled);
 });
 
+test("a signal ends reading in whichever microtask it aborts", async (t) => {
+  standIn(t, { boot: () => new Promise(() => {}) });
+  for (const type of ["text/event-stream", "application/json", "text/plain", ""])
+    for (let turns = 0; turns < 15; turns++) {
+      const stopping = new AbortController();
+      let cancelled = false;
+      const source = new ReadableStream({
+        start: (controller) => controller.enqueue(bytesOf(`${chunk({ content: "a" })}\n\n`)),
+        cancel: () => void (cancelled = true),
+      });
+      const headers = type ? { "content-type": type } : {};
+      const options = { signal: stopping.signal, stop: ["x"] };
+      const rejected = assert.rejects(
+        readAnswer(new Response(source, { headers }), options).next(),
+        { name: "AbortError" },
+      );
+      for (let turn = 0; turn < turns; turn++) await null;
+      stopping.abort();
+      await rejected;
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      assert.ok(cancelled, `${type}, ${turns} turns`);
+    }
+});
+
 test("a caller's own mistake is no lost connection, and closes the body", async (t) => {
   standIn(t, { boot: () => ({}) });
   const read = response("data: {}\n\n");
