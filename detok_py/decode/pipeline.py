@@ -325,7 +325,13 @@ class Pipeline:
             ahead, self.ahead = self.ahead, self.ahead[len(delta.text) :]
             if len(delta.text) > len(ahead):
                 out.insert(0, _with_text(delta, delta.text[len(ahead) :]))
-        more = self._certain_ahead()
+        before = self.save() if self.waiting else None
+        try:
+            more = self._certain_ahead()
+        except UnicodeError:  # under "strict" ids that wait need not be text: they may be a stop
+            if before is not None:
+                self.load(before)
+            return
         if not more:
             return
         self.ahead += more

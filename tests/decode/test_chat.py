@@ -118,6 +118,15 @@ def test_a_refused_end_loses_none_of_the_ids_that_waited_for_a_stop() -> None:
     assert c.feed(list(b"\x99\x82")) + c.flush() == [("content", "A🙂")]
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_stop_of_ids_that_are_no_text_is_found_where_errors_are_refused(size: int) -> None:
+    source = Detokenizer(ByteVocabulary(), errors="strict")
+    c = ChatStream(source, stop_ids=[[*b"A\xffB"]], format=None)
+    ids = list(b"xA\xffB")
+    out = [delta for at in range(0, 4, size) for delta in c.feed(ids[at : at + size])]
+    assert (characters(out), c.finish_reason) == (characters([("content", "x")]), "stop")
+
+
 def test_eos_ids_add_ends_of_text() -> None:
     c = chat(eos_ids=[BANG])
     assert pushed(c, HELLO, BANG)[1:] == [[], []]

@@ -277,6 +277,20 @@ def test_text_of_a_call_that_half_a_character_makes_certain_has_the_number_of_th
     assert shown.calls == [["f", chat.calls[0].arguments]]
 
 
+@pytest.mark.parametrize(
+    "text", ["", '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>']
+)
+def test_what_opens_behind_a_stop_leaves_no_trace(text) -> None:
+    """Not in a copy either, though the reader stands inside of the call's arguments."""
+    behind = '<tool_call>\n{"name": "rm", "arguments": {"t": "<'
+    chat = ChatStream(StreamingDetokenizer(), stop=["STOP"], format="qwen3_hermes")
+    chat.feed(f"{text}Hi STOP{behind}".encode())
+    for one in (chat, chat.copy()):
+        calls = [(call.name, call.arguments, call.complete) for call in one.calls]
+        assert calls == ([("f", '{"a": 1}', True)] if text else [])
+        assert one.open_call is None
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_a_call_behind_a_stop_is_no_call_however_the_text_is_cut(size) -> None:
     call = '<tool_call>\n{"name": "NAME", "arguments": {"a": 1}}\n</tool_call>'
