@@ -199,7 +199,8 @@ def _upstream(seen: Seen, options: Options) -> Entries:
 
 def _glyphs(seen: Seen, options: Options) -> Entries:
     """Broken glyphs that the page showed."""
-    own, page = [letters(one) for one in options.genuine], letters(seen.text)
+    forms = [form for one in options.genuine for form in dict.fromkeys((one, unmarked(one)))]
+    own, page = list(map(letters, forms)), letters(seen.text)
     broken = any(re.search(options.odd, one) for one in options.sent)
     for finding in seen.findings:
         if finding["outside"]:
@@ -278,7 +279,8 @@ def _is_absent(
     beside = letters(seen.text)
     for other in shown:
         for whole in filter(None, (letters(other), letters(unmarked(other)))):
-            beside = beside.replace(whole, "\0")
+            if whole not in letters(one):  # an answer that was cut off, and came again
+                beside = beside.replace(whole, "\0")
     lost = [found.sent for found in compare(one, beside, options.times) if found.kind != "latin1"]
     return sum(map(len, lost)) >= 0.8 * len(letters(one))
 
@@ -402,12 +404,17 @@ def _is_genuine(
 
 def _stands_in(spot: str, one: str, page: str) -> bool:
     """Return whether a true text has these characters; the first ones may be a label of the page
-    before the text, if the page has the text's beginning right after them.
+    before the text. If the label is still there, the text begins right after it.
     """
-    return spot in one or any(
-        one.startswith(spot[n:]) and spot[:n] + one[: len(spot) - n + SURE] in page
-        for n in range(1, len(spot))
-    )
+    if spot in one:
+        return True
+    for n in range(1, len(spot)):
+        label, start = spot[:n], spot[n:]
+        if one.startswith(start):
+            begins = label + one[: len(start) + SURE] in page
+            if begins or (label not in page and label not in one):
+                return True
+    return False
 
 
 def _differs(d: Difference, seen: Seen, sent: str) -> dict[str, Any]:

@@ -144,6 +144,9 @@ def test_a_text_that_begins_with_the_glyph_may_stand_behind_a_label():
         # The answer's beginning ends with the glyph, and so does another text of the page.
         ("\ufffd is a character", "Sources: caf\ufffd", "{}\nSources: caf\ufffd", ["ufffd-persistent"]),
         ("A \ufffd is shown", "Title: A\ufffd", "{}\nTitle: A\ufffd", ["ufffd-persistent"]),
+        # The label has gone, or the text goes on with what Markdown does not show.
+        ("\ufffd is a character", "Thinking\ufffd", "{}", []),
+        ("\ufffd [docs](http://x.y/z) say so", "Bot: \ufffd", "Bot: \ufffd docs say so", []),
     ],
 )  # fmt: skip
 def test_a_label_stands_right_before_the_beginning_of_the_text(truth, spot, text, broken):
@@ -317,6 +320,11 @@ def test_a_hidden_stream_that_quotes_the_shown_answer_is_not_shown():
     )
     result = verdict(text=f"Bot: {LONG}\nCopy", sent=[LONG, thought])
     assert (ids(result["violations"]), ids(result["incomplete"])) == ([], ["not-shown"])
+
+
+def test_an_answer_that_came_again_whole_must_be_whole():
+    result = verdict(text=LONG[:-3] + LONG[-2:], sent=[LONG[:-10], LONG])
+    assert ids(result["violations"]) == ["dropped-text"]
 
 
 @pytest.mark.parametrize("lost", [slice(0, 80), slice(100, 250)])

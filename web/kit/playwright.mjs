@@ -209,7 +209,7 @@ export const test = base.extend({
     watch()?.follow(chaos);
     try {
       await use(chaos);
-      if (glyphs.everyTest && watch()) await judge(watch(), info);
+      if (glyphs.everyTest && glyphs.mode !== "off" && watch()) await judge(watch(), info);
     } finally {
       await chaos.close();
     }
