@@ -112,8 +112,7 @@ class Tally:
         self._tokens: int | None = None
         self._hidden = 0  # tokens of reasoning
         self._size = 0  # of the text, in bytes
-        self._thought = 0  # of the reasoning, in bytes
-        self._called = 0  # of the calls
+        self._beside = 0  # of the reasoning and the calls
         self._empty = 0
         self._unexplained = 0
         self._apart: dict[str, int] = {}
@@ -126,12 +125,12 @@ class Tally:
         thought = next((message[name] for name in REASONING if message.get(name)), None)
         if isinstance(thought, str):
             self._apart["reasoning"] = self._apart.get("reasoning", 0) + len(thought)
-            self._thought += len(thought.encode("utf-8", "replace"))
+            self._beside += len(thought.encode("utf-8", "replace"))
         calls = message.get("tool_calls")
         if calls:
             written = len(json.dumps(calls))
             self._apart["tool calls"] = self._apart.get("tool calls", 0) + written
-            self._called += written
+            self._beside += written
         if not isinstance(text, str) or thought or calls:
             return
         if not size:
@@ -156,7 +155,7 @@ class Tally:
             for channel, size in self._apart.items()
             if not self._tags
         ]
-        size = self._size + self._called + (0 if self._hidden else self._thought)
+        size = self._size + self._beside
         # Every other token has at least one byte.
         silent = SILENT_TAGS if self._apart else SILENT
         if self._tokens is not None and self._tokens - self._hidden - silent > size:
