@@ -50,7 +50,7 @@ QUIET = {
 settings.register_profile("check", max_examples=15, **QUIET)
 settings.register_profile("test", max_examples=25, **QUIET)
 settings.register_profile("test-all", max_examples=100, **QUIET)
-settings.register_profile("soak", max_examples=5000, **QUIET)
+settings.register_profile("soak", max_examples=2000, **QUIET)
 settings.load_profile(os.environ.get("DETOK_PROFILE", "test" if IN_PYODIDE else "test-all"))
 
 
