@@ -127,9 +127,7 @@ document.querySelector("main").append(text);
 document.documentElement.dataset.state = "finished";
 </script>`;
 
-const throughProxy = test.extend({
-  baseURL: async ({ chaos }, use) => use(await chaos.url(url)),
-});
+const throughProxy = test.extend({ baseURL: async ({ chaos }, use) => use(await chaos.url(url)) });
 
 throughProxy("a context may have the proxy's address", async ({ page, glyphWatch, chaos }) => {
   await page.goto("/01-fresh-decoder.fixed.html?cut=9999");
