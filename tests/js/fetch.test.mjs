@@ -404,6 +404,26 @@ test("a signal ends reading in whichever microtask it aborts", async (t) => {
     }
 });
 
+test("a signal cancels the body of a server that is faster than the loop", async () => {
+  for (const after of [1, 3])
+    for (const leaves of [false, true]) {
+      const stopping = new AbortController();
+      let cancelled = false;
+      const endless = new ReadableStream({
+        pull: (controller) => controller.enqueue(bytesOf(`${chunk({ content: "a" })}\n\n`)),
+        cancel: () => void (cancelled = true),
+      });
+      const answer = readAnswer(response(endless), { signal: stopping.signal });
+      for (let n = 0; n < after; n++) await answer.next();
+      await new Promise(setImmediate);
+      stopping.abort();
+      if (leaves) await answer.return(undefined);
+      else await assert.rejects(answer.next(), { name: "AbortError" });
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      assert.ok(cancelled, `after ${after} deltas`);
+    }
+});
+
 test("a caller's own mistake is no lost connection, and closes the body", async (t) => {
   standIn(t, { boot: () => ({}) });
   const read = response("data: {}\n\n");
