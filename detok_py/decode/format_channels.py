@@ -362,10 +362,11 @@ class FormatChannels:
                 said = Said(said.channel, said.text[safe:], None, None)
             safe = 0
             self._take(out, said, no_stop, no_stop_after)
-        if self.stopped is not None and len(reader.calls) > calls:
+        if self.stopped is not None:
             # The reader has read on behind the stop, perhaps into a call that is still open.
             del reader.calls[calls:]
             reader.at, reader.stack, reader.ahead = "text", [], ""
+            reader.buf = reader.half = reader.text.held = reader.call.raw = ""
         self._safe = min(len(reader.waiting), len(text) + self._safe if no_stop else safe)
         if self._at != self._place:
             self._turn(out)

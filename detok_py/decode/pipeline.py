@@ -255,10 +255,17 @@ class Pipeline:
         """End the answer if a stop string is complete in the text of the ids that wait; otherwise
         they go on waiting.
         """
-        if not self.waiting or not self.channels.options["stop"]:
+        if (
+            not self.waiting
+            or not self.channels.options["stop"]
+            or not hasattr(self.source, "save")
+        ):
             return
         before, trial = self.save(), list(out)
-        self._release(trial, 0, later)
+        try:
+            self._release(trial, 0, later)
+        except UnicodeError:  # under "strict" ids that wait need not be text
+            pass
         if self.finish_reason is None:
             self.load(before)
         else:
@@ -325,7 +332,7 @@ class Pipeline:
             ahead, self.ahead = self.ahead, self.ahead[len(delta.text) :]
             if len(delta.text) > len(ahead):
                 out.insert(0, _with_text(delta, delta.text[len(ahead) :]))
-        before = self.save() if self.waiting else None
+        before = self.save() if self.waiting and hasattr(self.source, "save") else None
         try:
             more = self._certain_ahead()
         except UnicodeError:  # under "strict" ids that wait need not be text: they may be a stop

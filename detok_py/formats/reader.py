@@ -68,6 +68,8 @@ class Reader(State):
         return self._show_ahead(self._read(self._symbols(text)))
 
     def _read(self, symbols: str) -> list[Said]:
+        if self.calls:
+            self.calls[-1].ahead = ""  # before a later call becomes the last one
         for at in range(0, len(symbols), PIECE):
             piece = symbols[at : at + PIECE]
             if self.call.raw:
@@ -110,8 +112,6 @@ class Reader(State):
         """Return the output without the part that was shown early, plus what is certain whether
         `half` becomes a marker or stays text.
         """
-        if self.calls:
-            self.calls[-1].ahead = ""
         while self.ahead and out:
             said = out.pop(0)
             text, self.ahead = said.text[len(self.ahead) :], self.ahead[len(said.text) :]

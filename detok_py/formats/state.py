@@ -208,8 +208,8 @@ class State:
             if count:
                 self.calls[-1].complete = complete
                 self.calls[-1].id = self.call.id if self.call.certain else None
-        if self.ahead and self.in_call:
-            self.calls[-1].ahead = self.ahead
+        if self.calls:
+            self.calls[-1].ahead = self.ahead if self.in_call else ""
 
     @property
     def calls_mark(self) -> "tuple[int, str | None, bool, int]":

@@ -118,13 +118,38 @@ def test_a_refused_end_loses_none_of_the_ids_that_waited_for_a_stop() -> None:
     assert c.feed(list(b"\x99\x82")) + c.flush() == [("content", "A🙂")]
 
 
+@pytest.mark.parametrize("stop", [None, "zz"])
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_a_stop_of_ids_that_are_no_text_is_found_where_errors_are_refused(size: int) -> None:
+def test_a_stop_of_ids_that_are_no_text_is_found_where_errors_are_refused(
+    size: int, stop: str | None
+) -> None:
     source = Detokenizer(ByteVocabulary(), errors="strict")
-    c = ChatStream(source, stop_ids=[[*b"A\xffB"]], format=None)
+    c = ChatStream(source, stop=stop, stop_ids=[[*b"A\xffB"]], format=None)
     ids = list(b"xA\xffB")
     out = [delta for at in range(0, 4, size) for delta in c.feed(ids[at : at + size])]
     assert (characters(out), c.finish_reason) == (characters([("content", "x")]), "stop")
+
+
+@pytest.mark.parametrize("stop", [None, "zz"])
+def test_a_source_of_ones_own_need_not_be_able_to_save(stop: str | None) -> None:
+    class Letters:
+        vocabulary = None
+        errors = "replace"
+
+        def push(self, token_id: int) -> str:
+            return chr(token_id)
+
+        def feed(self, ids: list[int]) -> str:
+            return "".join(map(chr, ids))
+
+        def flush(self) -> str:
+            return ""
+
+        def reset(self) -> None: ...
+
+    c = ChatStream(Letters(), stop=stop, stop_ids=[[65, 66]], format=None)
+    out = [delta for i in b"xAyAB" for delta in c.push(i)]
+    assert (characters(out), c.finish_reason) == (characters([("content", "xAy")]), "stop")
 
 
 def test_eos_ids_add_ends_of_text() -> None:

@@ -288,7 +288,21 @@ def test_what_opens_behind_a_stop_leaves_no_trace(text) -> None:
     for one in (chat, chat.copy()):
         calls = [(call.name, call.arguments, call.complete) for call in one.calls]
         assert calls == ([("f", '{"a": 1}', True)] if text else [])
-        assert one.open_call is None
+        assert (one.open_call, one.held_text) == (None, "")
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_what_a_call_has_shown_early_is_in_its_arguments_once(looks) -> None:
+    """A "<" may begin the closing tag: it is shown when both ways have it in common."""
+    parts = ['<tool_call>{"name": "f", "arguments": {"a": "1 <', " 2 <", ' 3"}}</tool_call>']
+    parts.append('<tool_call>{"name": "g", "arguments": {}}</tool_call>')
+    chat, shown = ChatStream(StreamingDetokenizer(), format="qwen3_hermes"), ["", ""]
+    for part in [parts[0], parts[1], parts[2] + parts[3], ""]:
+        for delta in chat.feed(part.encode()) if part else chat.flush():
+            shown[delta.call] += delta.text
+        if looks:
+            assert [call.arguments for call in chat.calls] == shown[: len(chat.calls)]
+    assert [call.arguments for call in chat.calls] == shown == ['{"a": "1 < 2 < 3"}', "{}"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
