@@ -7,6 +7,7 @@ it. Words between two lines of an answer, such as a button, belong to the page.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from .truth import insertions, letters, unmarked
 
@@ -25,7 +26,7 @@ LINE = 16  # how many letters a line needs so that it is looked for
 MOST = 40  # the most letters that are looked for in one place of a line
 
 
-def values(true_text: str, shown: str) -> list[str]:
+def values(true_text: str, shown: str, known: Sequence[str] = ()) -> list[str]:
     """Return each value of a program that stands inside the answer, or directly before or behind
     it.
 
@@ -37,10 +38,11 @@ def values(true_text: str, shown: str) -> list[str]:
     ([], ['Ja &amp;'])
     """
     wholes = {letters(true_text), letters(unmarked(true_text))}
+    sent = wholes | {letters(form) for one in known for form in (one, unmarked(one))}
     return [
         shown[max(0, match.start() - 20) : match.end()].rpartition("\n")[2]
         for match in _VALUE.finditer(shown)
-        if not any(_is_sent(match, whole) for whole in wholes)
+        if not any(_is_sent(match, whole) for whole in sent)
         and any(len(whole) >= 4 and _is_added(match, whole) for whole in wholes)
     ]
 

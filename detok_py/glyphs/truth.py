@@ -91,7 +91,7 @@ def _unmarked(text: str) -> str:
     text = re.sub(r"<!--.*?-->|(?m:^ {0,3}\[[^\]^][^\]]*\]: *\S+.*$)", "", text, flags=re.DOTALL)
     # A browser shows the number of a list item as a marker, and its box as a field.
     text = re.sub(r"(?m)^([ >]*)(\d+[.)]|[-*+])[ \t]+(\[[ xX]\] +)?", r"\1", text)
-    text = re.sub(r"\](\([^)\s]*(\s+[\"'(][^)]*[\"')])?\)|\[[^\]]*\])", "]", text)
+    text = re.sub(r"\](\([^)\s]*(\s+[\"'(][^)]*[\"')])?(?:\)|\Z)|\[[^\]]*\])", "]", text)
     return html.unescape(_TAG.sub(lambda tag: "" if _is_tag(tag) else tag.group(), text))
 
 
@@ -157,10 +157,27 @@ def compare(true_text: str, shown: str, times: int = 1) -> list[Difference]:
     []
     """
     found = _compare(true_text, shown, times)
+    if found and (lines := without_own(true_text, shown)) != shown:
+        found = min(found, _compare(true_text, lines, times), key=_size)
     if found and _RENDERED.search(shown):
         rest = _compare(_FORMULA.sub("", true_text), _RENDERED.sub("", shown), times)
         return min(found, rest, key=_size)
     return found
+
+
+def without_own(true_text: str, shown: str) -> str:
+    """Return the page's text without the lines in ASCII that it repeats and that were not sent,
+    such as a button above each piece of code.
+    """
+    lines, whole = shown.split("\n"), letters(true_text)
+    own = {x for x in lines if lines.count(x) > 1 and x.isascii() and letters(x) not in whole}
+    return "\n".join([x for x in lines if x not in own]) if own else shown
+
+
+def _is_twice(piece: str, shown: str) -> bool:
+    """Return whether a piece stands twice in a row on one line of the page."""
+    again = re.escape(piece)
+    return re.search(rf"{again}[^\S\n]*{again}", shown) is not None
 
 
 def is_rendered(true_text: str, shown: str) -> bool:
@@ -176,7 +193,9 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     plain = letters(unmarked(true_text))
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
-            return _doubled_end(whole, page, page.rindex(whole) + len(whole))
+            found = _doubled_end(whole, page, page.rindex(whole) + len(whole))
+            # An emoji on the next line is the page's button.
+            return [one for one in found if len(one.shown) > 3 or _is_twice(one.shown, shown)]
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:

@@ -32,7 +32,17 @@ from .causes import (
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
 from .rules import RULES, TEXT_RULES
-from .truth import WHOLE, Difference, compare, copies, is_rendered, latin1, letters, unmarked
+from .truth import (
+    WHOLE,
+    Difference,
+    compare,
+    copies,
+    is_rendered,
+    latin1,
+    letters,
+    unmarked,
+    without_own,
+)
 
 if TYPE_CHECKING:
     from .answered import Missing
@@ -54,6 +64,7 @@ def rule_of(finding: dict[str, Any]) -> str:
     return "ufffd-persistent" if finding["live"] else "ufffd-painted"
 
 
+MARKS = re.compile("^[\u0300-\u036f]+")  # of a letter that stands before a piece of text
 HALVES = re.compile("[\ud800-\udfff]+")
 HELD_MS = 1000.0  # text held back for longer is reported as incomplete
 
@@ -256,7 +267,7 @@ def _text(seen: Seen, options: Options) -> Entries:
                 yield _differs(difference, seen, one)
         if not found and not _is_new(one, seen, options):
             yield entry("dropped-text", target=[], text=one[:60], cause_hint=DROPPED["old"])
-        added = values(one, seen.text)
+        added = values(one, seen.text, [*options.compared, options.before or ""])
         for text in added:
             yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
         if not found:
@@ -276,11 +287,21 @@ def _is_absent(
         return False
     if any(letters(one) in letters(x) for x in seen.hidden.values()):
         return True
-    beside = letters(seen.text)
+    if any(letters(other).startswith(letters(one)) for other in shown):
+        return True  # it was cut off, and came again whole
+    beside, lines = letters(seen.text), (options.before or "").splitlines()
     for other in shown:
+        if letters(one).startswith(letters(other)):
+            continue  # which was cut off, and came again as this one
         for whole in filter(None, (letters(other), letters(unmarked(other)))):
-            if whole not in letters(one):  # an answer that was cut off, and came again
-                beside = beside.replace(whole, "\0")
+            beside = beside.replace(whole, "\0")
+        lines += unmarked(other).splitlines()
+    # The page may have its own words between the lines, and the prompt.
+    for line in sorted(map(letters, lines), key=len, reverse=True):
+        if len(line) >= 4:
+            beside = beside.replace(line, "\0", 1)
+    if len(letters(one)) >= WHOLE and letters(unmarked(one))[:16] in beside:
+        return False  # it begins
     lost = [found.sent for found in compare(one, beside, options.times) if found.kind != "latin1"]
     return sum(map(len, lost)) >= 0.8 * len(letters(one))
 
@@ -314,6 +335,8 @@ def _twice(one: str, seen: Seen, options: Options) -> Entries:
     if not sent and options.before is None:
         return  # it may have been there before
     count = copies(one, seen.text, options.before)
+    if not count and options.before is not None:
+        count = copies(one, without_own(one, seen.text), without_own(one, options.before))
     if count and len(sent) > 1 == len({answer.url for answer in sent}) == options.times:
         url = sent[0].url
         yield entry("asked-again", target=[], url=url, text=f"{url}, {len(sent)} times")
@@ -398,7 +421,8 @@ def _is_genuine(
         return True
     # Each place of the glyph must have the same characters before it as one in the true text.
     return all(
-        any(_stands_in(letters(spot), one, page) for one in own) for spot in finding["spots"]
+        any(_stands_in(letters(MARKS.sub("", spot)), one, page) for one in own)
+        for spot in finding["spots"]
     )
 
 

@@ -327,6 +327,56 @@ def test_an_answer_that_came_again_whole_must_be_whole():
     assert ids(result["violations"]) == ["dropped-text"]
 
 
+LIST_TEXT = "1. Grüße aus Köln am schönen Rhein\n2. Bäume blühen früher als üblich\n3. Ideen sind naïve Ideen"
+NPM = "So geht es in Köln:\n```bash\nnpm install\n```\nDanach läuft das Programm überall schön."
+
+
+@pytest.mark.parametrize(
+    ("sent", "text", "options", "broken"),
+    [
+        # A list that was cut off and came again, with a letter dropped.
+        (
+            [LIST_TEXT, LIST_TEXT + ", und mehr Wörter."],
+            re.sub(r"\d\. ", "", LIST_TEXT) + ", und mehr Wrter.",
+            {},
+            ["dropped-text"],
+        ),
+        # A title with words of the answer, whose code stands below a button; or of the prompt.
+        ([NPM, "Programm läuft in Köln"], NPM.replace("```bash", "bash Copy").replace("```", ""), {}, []),
+        (
+            ["Sonnig und warm, 20 Grad. 龜龜", "東京の天気予報"],
+            "明日の東京の天気は?\nSonnig und warm, 20 Grad. 龜龜",
+            {"before": "明日の東京の天気は?"},
+            [],
+        ),
+        # A second answer that stops early.
+        (
+            ["Grüße aus Köln.", f"Die Bäume blühen früher. {LONG * 2}"],
+            "Grüße aus Köln.\nDie Bäume blühen frü",
+            {},
+            ["dropped-text"],
+        ),
+    ],
+    ids=["a list again", "a title and code", "a title and the prompt", "an answer that stops"],
+)  # fmt: skip
+def test_streams_beside_the_answer_are_told_from_answers(sent, text, options, broken):
+    assert ids(verdict(text=text, sent=sent, **options)["violations"]) == broken
+
+
+def test_a_value_that_the_prompt_has_is_not_added():
+    answer = "Es ist das Ende 龜龜."
+    for prompt, broken in (("Explain data: [DONE]", set()), ("Explain", {"added-text"})):
+        text = f"Explain data: [DONE]\n{answer}\n"
+        result = verdict(text=text, sent=[answer], before=prompt)
+        assert set(ids(result["violations"])) == broken
+
+
+def test_the_mark_of_a_letter_that_is_cut_off_does_not_make_a_glyph_wrong():
+    truth = "ta\u0302t va\u0300 na\u0306m \ufffd"
+    result = verdict(finding(spots=[truth[3:]]), text=truth, truth=truth)
+    assert result["violations"] == []
+
+
 @pytest.mark.parametrize("lost", [slice(0, 80), slice(100, 250)])
 def test_one_of_several_answers_that_lacks_a_long_piece_is_a_violation(lost):
     other = " ".join([chr(n) * 3 for n in range(0x4E00, 0x4E60)])

@@ -163,6 +163,21 @@ def test_a_missing_end_is_dropped_though_a_button_has_its_last_letters():
     assert (one.kind, one.sent[-9:]) == ("dropped", "onthepage")
 
 
+def test_the_words_of_the_page_between_pieces_of_code_are_no_part_of_the_answer():
+    text = "Führe aus:\n```\nls\n```\n```\npwd\n```\nund fertig"
+    assert compare(text, "Führe aus:\nCopy\nls\nCopy\npwd\nund fertig") == []
+
+
+def test_a_link_that_is_cut_in_its_address_may_be_shown_as_a_link():
+    text = "Mehr über Köln steht [im Verzeichnis](https://example.o"
+    assert compare(text, "Mehr über Köln steht im Verzeichnis") == []
+
+
+def test_an_emoji_that_ends_the_answer_may_be_a_button_below_it():
+    assert compare("Gern geschehen 👍", "Gern geschehen 👍\n👍👎Copy") == []
+    assert kinds("Gern geschehen 👍", "Gern geschehen 👍👍") == {"duplicated"}
+
+
 def test_an_end_that_is_shown_twice_is_doubled():
     assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
     assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}
