@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 TEXT = "日本語 and 👩‍🚀, ไทย; " * 8
-SLOWLY = f"?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=200"
+SLOWLY = f"?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=100"
 # So that a test can end the page's worker without an event, as a browser that runs out of memory
 # does.
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
