@@ -364,7 +364,7 @@ class FormatChannels:
             self._take(out, said, no_stop, no_stop_after)
         if self.stopped is not None:
             # The reader has read on behind the stop, perhaps into a call that is still open.
-            del reader.calls[calls:]
+            reader.calls = reader.calls[:calls]
             reader.at, reader.stack, reader.ahead = "text", [], ""
             reader.buf = reader.half = reader.text.held = reader.call.raw = ""
         self._safe = min(len(reader.waiting), len(text) + self._safe if no_stop else safe)
