@@ -82,7 +82,7 @@ class StopStrings:
     ) -> None:
         self.stops: tuple[str, ...] = stop_words(stops)
         self.include_stop: bool = include_stop or include
-        self.min_chars = as_count(min_chars, "min_chars")
+        self.min_chars: int = as_count(min_chars, "min_chars")
         kind = KEPT if self.include_stop else STOP
         self._search = WordSearch.shared(tuple([(word, kind) for word in self.stops]))
         self.reset()
