@@ -393,15 +393,17 @@ def test_a_websocket_message_in_fragments_is_the_same_message(talker, tunnel):
         assert (chaos.sent_text or "").startswith(TEXT)
 
 
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
+)
+
+
 def test_a_cut_falls_inside_a_character_of_a_text_message(talker):
     from websockets.frames import Frame, Opcode
 
     # The frame is sent at once, before the handshake is answered.
-    request = (
-        b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-        b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
-        + Frame(Opcode.TEXT, b"text").serialize(mask=True)
-    )
+    request = UPGRADE + Frame(Opcode.TEXT, b"text").serialize(mask=True)
     with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
         raw = raw_exchange(chaos.server, request, until=b"\x80\x01e")  # the end of "done"
     ü = [Frame(Opcode.CONT, byte, fin=False).serialize(mask=False) for byte in (b"\xc3", b"\xbc")]
@@ -425,11 +427,7 @@ def test_a_frame_that_no_server_may_send_is_a_problem_that_says_so():
         thread = threading.Thread(target=answer, args=[server])
         thread.start()
         with ChaosProxy(f"http://127.0.0.1:{server.getsockname()[1]}", delay=0) as chaos:
-            raw_exchange(
-                chaos.server,
-                b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-                b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n",
-            )
+            raw_exchange(chaos.server, UPGRADE)
             eventually_sync(lambda: len(chaos.problems) > 0)
             assert "mask" in chaos.problems[0]
         thread.join()
@@ -457,11 +455,7 @@ def test_a_websocket_to_an_engine_that_is_not_there_is_a_problem():
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
     with ChaosProxy(nobody) as chaos:
-        raw_exchange(
-            chaos.server,
-            b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-            b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n",
-        )
+        raw_exchange(chaos.server, UPGRADE)
         eventually_sync(lambda: len(chaos.problems) > 0)
         assert "cannot be reached" in chaos.problems[0]
 
