@@ -185,7 +185,7 @@ class Pipeline:
         """Take ids one by one, because some may end the answer: all of them, or none if one is
         refused.
         """
-        before = self.save() if hasattr(self.source, "save") else None
+        before = self._saved()
         try:
             for token_id in ids:
                 self._take_id(out, token_id)
@@ -255,13 +255,11 @@ class Pipeline:
         """End the answer if a stop string is complete in the text of the ids that wait; otherwise
         they go on waiting.
         """
-        if (
-            not self.waiting
-            or not self.channels.options["stop"]
-            or not hasattr(self.source, "save")
-        ):
+        if not self.waiting or not self.channels.options["stop"]:
             return
-        before, trial = self.save(), list(out)
+        before, trial = self._saved(), list(out)
+        if before is None:
+            return
         try:
             self._release(trial, 0, later)
         except UnicodeError:  # under "strict" ids that wait need not be text
@@ -332,7 +330,7 @@ class Pipeline:
             ahead, self.ahead = self.ahead, self.ahead[len(delta.text) :]
             if len(delta.text) > len(ahead):
                 out.insert(0, _with_text(delta, delta.text[len(ahead) :]))
-        before = self.save() if self.waiting and hasattr(self.source, "save") else None
+        before = self._saved() if self.waiting else None
         try:
             more = self._certain_ahead()
         except UnicodeError:  # under "strict" ids that wait need not be text: they may be a stop
@@ -406,7 +404,7 @@ class Pipeline:
     def flush(self, out: list[Delta]) -> None:
         """End the stream; append what was held."""
         if self.finish_reason is None:
-            before = self.save() if self.waiting and hasattr(self.source, "save") else None
+            before = self._saved() if self.waiting else None
             try:
                 self._close(out)
             except UnicodeError:
@@ -415,6 +413,10 @@ class Pipeline:
                 raise
         self.ended = True
         self._settle(out)
+
+    def _saved(self) -> "Saved | None":
+        """Return the state to go back to, None if the source cannot save its own."""
+        return self.save() if hasattr(self.source, "save") else None
 
     def save(self) -> "Saved":
         """Return the whole state, the detokenizer's included, as plain values."""
