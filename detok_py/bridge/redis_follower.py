@@ -43,6 +43,7 @@ class Follower:
         self._wake_key = f"detok:wake:{secrets.token_hex(8)}"
         self._wake_ids = {"log": "0-0", "asks": "0-0"}
         self._regroup = False  # whether XREAD must begin again, with other streams
+        self._wake_follow = asyncio.Event()
 
     def share(self, run: Run, tag: str, *, claiming: bool) -> SharedRun:
         """Add a run to `shared`."""
@@ -68,6 +69,7 @@ class Follower:
     def group_again(self) -> None:
         """Begin XREAD again, because the set of followed streams has changed."""
         self._regroup = True
+        self._wake_follow.set()
         self._wake_ask.set()
 
     def ask_again(self) -> None:
@@ -129,19 +131,28 @@ class Follower:
 
     async def follow(self) -> None:
         """Read new entries of the logs that other replicas write, as soon as one has any."""
+        await self.link.here.wait()
         chosen = {
             shared: shared.log_id
             for shared in self.shared.values()
             if shared.follows and shared.lost_at is None
         }
+        if not chosen:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.link.times.poll / 2):
+                    await self._wake_follow.wait()
+            self._wake_follow.clear()
+            return
         for shared, entries in await self._read("log", chosen):
             with _reading(shared):
                 self._apply(shared, [(key, fields[b"b"]) for key, fields in entries])
 
     async def listen(self) -> None:
         """Read what readers elsewhere ask for. This is a command of its own, because few entries
-        come, and a blocking XREAD has to name all its streams again after each.
+        come, and a blocking XREAD has to name all its streams again after each. It also waits if
+        nothing is chosen, because it learns at once that Redis was restarted.
         """
+        await self.link.here.wait()
         chosen = {shared: shared.asks_id for shared in self.shared.values() if shared.listens}
         for shared, entries in await self._read("asks", chosen):
             self._read_asks(shared, entries)
@@ -151,7 +162,7 @@ class Follower:
         runs = {key_of(shared.tag, part): shared for shared in chosen}
         streams = {key: chosen[shared] for key, shared in runs.items()}
         streams[self._wake_key] = self._wake_ids[part]
-        wait = int(self.link.times.poll * 500)  # well below the timeout of a command
+        wait = int(self.link.times.poll * 1000)  # well below the timeout of a command
         found = []
         for key, entries in await self.link.client.xread(streams, block=wait):
             if (name := text(key)) == self._wake_key:

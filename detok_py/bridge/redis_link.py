@@ -41,9 +41,9 @@ class StoreError(DetokError):
 
 
 class Link:
-    """A pool of connections to one Redis. `errors` are what its commands raise. `away` is true
-    before the first connection, and once commands have failed for `PATIENCE_SECONDS`; `on_change`
-    is called when `away` changes. `refused` is true if Redis refused the password of the last
+    """A pool of connections to one Redis. `errors` are what its commands raise. `here` is not set
+    before the first connection, nor once commands have failed for `PATIENCE_SECONDS`; `on_change`
+    is called when it changes. `refused` is true if Redis refused the password of the last
     attempt, `reached` once it has answered. The password is that of the address, or else that of
     the environment: other users of a machine can read a command line.
     """
@@ -76,7 +76,7 @@ class Link:
                 f"--store is not the address of a Redis: {error}; expected a form like redis://127.0.0.1:6379/0."
             ) from None
         self.counts: Counts = Counts()
-        self.away: bool = True
+        self.here: asyncio.Event = asyncio.Event()
         self.refused: bool = False
         self.reached: bool = False
         self.on_change: Callable[[], None] = lambda: None
@@ -115,6 +115,11 @@ class Link:
         await pipe.execute()
 
     @property
+    def away(self) -> bool:
+        """Whether Redis cannot be reached."""
+        return not self.here.is_set()
+
+    @property
     def failing(self) -> bool:
         """Whether the last command has failed."""
         return self._failing_since is not None
@@ -126,7 +131,7 @@ class Link:
         if self._failing_since is None:
             self._failing_since = now
         if not self.away and now - self._failing_since >= PATIENCE_SECONDS:
-            self.away = True
+            self.here.clear()
             log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
             self.on_change()
 
@@ -148,7 +153,7 @@ class Link:
         self.reached = True
         self._failing_since = None
         if self.away:
-            self.away = False
+            self.here.set()
             if self._opened:
                 log.warning("store_back")
             await self._check_policy()

@@ -127,7 +127,6 @@ class Writer:
             await asyncio.wait_for(self._wake_leases.wait(), self.link.times.poll)
         self._wake_leases.clear()
         if self.link.away and not await self.link.connect():
-            await asyncio.sleep(self.link.times.poll)
             return
         every, self._look_at_all = self._look_at_all, False
         held = [

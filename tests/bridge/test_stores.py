@@ -561,6 +561,22 @@ async def test_a_replica_that_has_never_reached_redis_takes_no_clients():
         assert "cannot be reached" in place.store.state.away == place.store.state.unready
 
 
+async def test_an_idle_replica_asks_redis_twice_a_second_and_learns_that_it_is_away():
+    with redis_server() as redis:
+        async with opened(RedisStore(redis.url)) as [place]:
+            client = place.store.link.client
+            await client.config_resetstat()
+            begun = time.monotonic()
+            await asyncio.sleep(1)
+            asked = (await client.info("commandstats"))["cmdstat_xread"]["calls"]
+            assert asked <= 2 * (time.monotonic() - begun) + 1
+            redis.kill()
+            await eventually(lambda: place.store.state.away)
+            assert place.store.state.unready is None
+            redis.start()
+            await eventually(lambda: not place.store.state.away)
+
+
 async def test_a_wrong_password_is_said_as_such(caplog, monkeypatch):
     with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
         admin = RedisStore(redis.url).link.client
