@@ -27,6 +27,7 @@ TYPOGRAPHY = dict.fromkeys(
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
+LONGEST = 400  # the most letters of a repeated beginning or end
 WHOLE = 40  # how many letters an answer needs so that its copy is no chance
 
 
@@ -193,9 +194,15 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     plain = letters(unmarked(true_text))
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
-            found = _doubled_end(whole, page, page.rindex(whole) + len(whole))
-            # An emoji on the next line is the page's button.
-            return [one for one in found if len(one.shown) > 3 or _is_twice(one.shown, shown)]
+            places = [match.start() for match in re.finditer(re.escape(whole), page)]
+            # A short text may stand anywhere, for instance in the prompt.
+            return min(
+                [
+                    _doubled(whole, page, begin, shown)
+                    for begin in (places if len(whole) < WHOLE else places[-1:])
+                ],
+                key=_size,
+            )
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
@@ -204,14 +211,10 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     if times > 1:
         page = page.replace(wanted, "\0", 1)
     tried = [
-        _aligned(text, page, i, j)
+        _aligned(text, page, shown, i, j, wanted)
         for text in {wanted: 0, plain: 0}
         if text
         for i, j in _anchors(text, page)
-    ]
-    # A page may show what Markdown leaves out, such as a comment.
-    tried = [
-        [d for d in one if d.sent or d.shown not in wanted or d.shown in plain] for one in tried
     ]
     nothing = [Difference("dropped", wanted, "", "")]
     return min(tried, key=_size, default=nothing)
@@ -288,17 +291,29 @@ def _anchors(wanted: str, page: str) -> list[tuple[int, int]]:
     return []
 
 
-def _aligned(wanted: str, page: str, i: int, j: int) -> list[Difference]:
-    """Return the differences of two texts, of which `wanted[i]` and `page[j]` match."""
+def _aligned(wanted: str, page: str, shown: str, i: int, j: int, marked: str) -> list[Difference]:
+    """Return the differences of two texts, of which `wanted[i]` and `page[j]` match. The page may
+    add what Markdown leaves out of `marked`, such as a comment.
+    """
     places = _places(wanted, page, i, j)
-    out: list[Difference] = []
+    begin = places[0][2] - places[0][0] if places else j - i
+    out = _doubled_begin(wanted, page[: max(0, begin)], shown)
     for start, end, first, last in places:
-        sent, shown = wanted[start:end], page[first:last]
-        kind = _kind(sent, shown, wanted[:start], wanted[end:])
-        if kind:
-            out.append(Difference(kind, sent, shown, wanted[max(0, start - 20) : start]))
+        sent, got = wanted[start:end], page[first:last]
+        kind = _kind(sent, got, wanted[:start], wanted[end:])
+        left_out = not sent and got in marked and got not in wanted
+        if kind and (not left_out or _repeats(got, wanted[:start], wanted[end:])):
+            out.append(Difference(kind, sent, got, wanted[max(0, start - 20) : start]))
     end = places[-1][3] + len(wanted) - places[-1][1] if places else j + len(wanted) - i
     return _reordered(out + _doubled_end(wanted, page, end))
+
+
+def _repeats(added: str, before: str, after: str) -> bool:
+    """Return whether added text begins with the letters before it, or ends with those after it."""
+    for size in range(4, min(LONGEST, len(added)) + 1):
+        if before.endswith(added[:size]) or after.startswith(added[-size:]):
+            return True
+    return False
 
 
 def _places(wanted: str, page: str, i: int, j: int) -> list[tuple[int, int, int, int]]:
@@ -329,15 +344,37 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
     return []
 
 
+def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
+    """Return where the page repeats the beginning or the end of a text that it has as a whole."""
+    found = _doubled_end(wanted, page, begin + len(wanted))
+    # An emoji on the next line is the page's button, and short texts may begin alike.
+    found = [
+        one
+        for one in found
+        if (len(one.shown) > 3 and len(wanted) >= WHOLE) or _is_twice(one.shown, shown)
+    ]
+    return _doubled_begin(wanted, page[:begin], shown) + found
+
+
 def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
     """Return the difference if the page repeats the end of the text after it.
 
     A short repetition does not count: it may be the page's own next word.
     """
-    for size in range(min(40, len(wanted) - 1), 0, -1):
+    for size in range(min(LONGEST, len(wanted)), 0, -1):
         tail = wanted[-size:]
         if page.startswith(tail, end) and not tail.isascii() and (size > 3 or max(tail) > "\uffff"):
             return [Difference("duplicated", "", tail, wanted[-20:])]
+    return []
+
+
+def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
+    """Return the difference if the page repeats the beginning of the text on the same line."""
+    for size in range(min(LONGEST, len(wanted)), 3, -1):
+        head = wanted[:size]
+        if page.endswith(head) and not head.isascii():
+            if any(head * 2 in letters(line) for line in shown.split("\n")):
+                return [Difference("duplicated", "", head, "")]
     return []
 
 
@@ -396,6 +433,9 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
         )
     if shown and any(letters(misread(sent, encoding)) == shown for encoding in ENCODINGS):
         return "latin1"
+    if sent and sent in shown:  # it is there, among the page's own words
+        first, _, last = shown.partition(sent)
+        return _kind("", first, before, sent + after) or _kind("", last, before + sent, after)
     if not shown:
         return "dropped"
     if sorted(sent) == sorted(shown):
