@@ -42,6 +42,7 @@ MUTATED = {
     "detok_py/protocol/*.py": ("tests/protocol", "tests/captures"),
     "detok_py/tokenizers/*.py": ("tests/tokenizers", "tests/formats/test_find.py", "tests/goldens"),
     "detok_py/glyphs/verdict.py": ("tests/glyphs",),
+    "detok_py/glyphs/absent.py": ("tests/glyphs",),
 }
 # Others change nothing (`is` for `==`), or raise TypeError at once (`**` for `+` of texts).
 OPERATORS = re.compile(

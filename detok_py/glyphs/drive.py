@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import report
 from .answered import Missing, Requests, by_page, by_proxy
 from .calls import Steps, is_playwrights, script
+from .evidence import Options
 from .options import CheckError
 from .traffic import origin_of
 from .truth import letters
-from .verdict import Options, entry
+from .verdict import entry
 from .watch import GlyphWatch
 
 if TYPE_CHECKING:

@@ -217,7 +217,7 @@ class Connection:
             await self._websocket(origin + path, answer, server)
             return False
         assert isinstance(answer, h11.Response)
-        await self._answer(request, origin + path, answer, server)
+        await self._answer(request, body, origin + path, answer, server)
         if not server.ready_for_next():
             self._drop_server()
         return self.client.ready_for_next()
@@ -236,7 +236,7 @@ class Connection:
         return self.server, False
 
     async def _answer(
-        self, request: h11.Request, url: str, answer: h11.Response, server: Side
+        self, request: h11.Request, asked: bytes, url: str, answer: h11.Response, server: Side
     ) -> None:
         kind = header(answer, b"content-type")
         coding = header(answer, b"content-encoding").lower()
@@ -250,7 +250,7 @@ class Connection:
             and answer.status_code == 200
             and self.traffic.is_stream(url, _named(request), _named(answer))
         ):
-            record = self.traffic.begin(url, kind)
+            record = self.traffic.begin(url, kind, asked.decode("utf-8", "replace"))
         own, theirs = header(request, b"host").encode("latin-1"), urlsplit(url).netloc.encode()
         headers = []
         for name, value in answer.headers.raw_items():

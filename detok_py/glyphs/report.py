@@ -184,7 +184,8 @@ def as_json(result: dict[str, Any]) -> str:
 def as_junit(result: dict[str, Any]) -> str:
     """Return the verdict as JUnit XML: one test case a rule. Incomplete entries are skipped tests.
 
-    >>> from .verdict import Options, Seen, verdict
+    >>> from .evidence import Options, Seen
+    >>> from .verdict import verdict
     >>> as_junit(verdict(Seen([], "http://127.0.0.1/"), Options())).count("<testcase")
     12
     """

@@ -102,7 +102,9 @@ RULES = {
         "an answer was asked for several times, and is shown more than once",
         fails=False,
     ),
-    "not-shown": Rule("minor", "one of several answers is nowhere on the page", fails=False),
+    "not-shown": Rule(
+        "minor", "one of several answers is not shown, or only words of it are", fails=False
+    ),
     "not-timed": Rule("minor", "it is not known when part of the text was shown", fails=False),
     "too-many": Rule("minor", "more findings than are kept", fails=False),
     "ufffd-literal": Rule("none", "a U+FFFD that was really sent is shown", fails=False),

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DetokError
 from .answered import by_proxy
 from .drive import Check, complete, exit_code, judging, require_proxy
+from .evidence import Options, Seen
 from .markup import markers
 from .options import CheckError
-from .verdict import Options, Seen, verdict
+from .verdict import verdict
 
 if TYPE_CHECKING:
     from .terminal_screen import TerminalWatch

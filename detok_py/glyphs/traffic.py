@@ -217,6 +217,26 @@ def text_of(value: Any) -> str | None:
     return None if said is None else str(said.text)
 
 
+def texts_of(request: str) -> list[str]:
+    """Return the lines of text in a request's body: of JSON those of its strings, else its own.
+
+    >>> texts_of('{"messages": [{"role": "user", "content": "two\\\\nlines"}]}')
+    ['user', 'two', 'lines']
+    """
+    try:
+        rest = [json.loads(request)]
+    except (ValueError, RecursionError):
+        rest = [request]
+    lines: list[str] = []
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            lines += value.splitlines()
+        elif isinstance(value, dict | list):
+            rest += reversed(list(value.values()) if isinstance(value, dict) else value)
+    return [line for line in lines if len(line) < LONGEST_LINE]
+
+
 def origin_of(address: str) -> str:
     """Return the origin of an address, spelled as in the address.
 
@@ -246,21 +266,29 @@ def status_failure(url: str, status: int) -> str:
     return f"{url.partition('?')[0]} answered HTTP {status}"
 
 
+LONGEST_LINE = 100_000  # in characters; longer ones are files
+
+
 # The header in which the proxy numbers its streams, for reads.js.
 STREAM_HEADER = "Detok-Stream"
 _numbers = itertools.count(1)
 
 
 class Answer:
-    """One stream that was cut: its address, how many bytes in how many pieces, its text, and which
-    cuts its page saw (`reads`).
+    """One stream that was cut: its address, how many bytes in how many pieces, its text, which cuts
+    its page saw (`reads`), and the texts of its request (`asked`).
 
     If bytes come that only a file has, it removes itself from the list `among`, and cuts nothing
     more.
     """
 
     def __init__(
-        self, url: str, content_type: str, split: str = "none", among: "list[Answer] | None" = None
+        self,
+        url: str,
+        content_type: str,
+        split: str = "none",
+        among: "list[Answer] | None" = None,
+        request: str = "",
     ) -> None:
         self.number: str = str(next(_numbers))
         self.reads: Reads = Reads()
@@ -270,6 +298,7 @@ class Answer:
         self.bytes: int = 0
         self.pieces: int = 0
         self.sent: SentText = SentText(content_type, url)
+        self.asked: list[str] = texts_of(request)
         self.finished = False
         self._among = among
         self._is_file = False
@@ -334,9 +363,9 @@ class Traffic:
         self.failed: list[str] = []
         self.used: bool = False
 
-    def begin(self, url: str, content_type: str) -> Answer:
-        """Add a new answer to `answers`, and return it."""
-        answer = Answer(url, content_type, self.split, self.answers)
+    def begin(self, url: str, content_type: str, request: str = "") -> Answer:
+        """Add a new answer to `answers`, and return it. `request` is the body of its request."""
+        answer = Answer(url, content_type, self.split, self.answers, request)
         self.answers.append(answer)
         return answer
 

@@ -175,10 +175,10 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _is_twice(piece: str, shown: str) -> bool:
-    """Return whether a piece stands twice in a row on one line of the page."""
-    again = re.escape(piece)
-    return re.search(rf"{again}[^\S\n]*{again}", shown) is not None
+def _on_one_line(begin: int, end: int, shown: str) -> bool:
+    """Return whether letters of the page, given by their places, stand on one line."""
+    places = itertools.accumulate([len(letters(line)) for line in shown.split("\n")])
+    return not any(begin < place < end for place in places)
 
 
 def is_rendered(true_text: str, shown: str) -> bool:
@@ -346,12 +346,12 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
 
 def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
     """Return where the page repeats the beginning or the end of a text that it has as a whole."""
-    found = _doubled_end(wanted, page, begin + len(wanted))
-    # An emoji on the next line is the page's button, and short texts may begin alike.
+    end = begin + len(wanted)
+    # On the next line it is the page's: a button with an emoji, a prompt that begins alike.
     found = [
         one
-        for one in found
-        if (len(one.shown) > 3 and len(wanted) >= WHOLE) or _is_twice(one.shown, shown)
+        for one in _doubled_end(wanted, page, end)
+        if _on_one_line(end - len(one.shown), end + len(one.shown), shown)
     ]
     return _doubled_begin(wanted, page[:begin], shown) + found
 
@@ -373,7 +373,7 @@ def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
     for size in range(min(LONGEST, len(wanted)), 3, -1):
         head = wanted[:size]
         if page.endswith(head) and not head.isascii():
-            if any(head * 2 in letters(line) for line in shown.split("\n")):
+            if _on_one_line(len(page) - size, len(page) + size, shown):
                 return [Difference("duplicated", "", head, "")]
     return []
 

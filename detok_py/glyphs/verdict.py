@@ -7,13 +7,14 @@ person has to judge; it never fails a check. `report` writes a verdict for peopl
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .. import __version__
 from ..captures.mojibake import CAUSES as MISREAD
 from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from ..captures.replaced import read_as
+from .absent import is_absent, is_new
 from .added import in_lines, strays, values
 from .causes import (
     ADDED_CAUSE,
@@ -29,11 +30,11 @@ from .causes import (
     TWICE_CAUSE,
     cause,
 )
+from .evidence import Options, Seen
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
 from .rules import RULES, TEXT_RULES
 from .truth import (
-    WHOLE,
     Difference,
     compare,
     copies,
@@ -43,10 +44,6 @@ from .truth import (
     unmarked,
     without_own,
 )
-
-if TYPE_CHECKING:
-    from .answered import Missing
-    from .traffic import Answer
 
 
 def rule_of(finding: dict[str, Any]) -> str:
@@ -67,80 +64,6 @@ def rule_of(finding: dict[str, Any]) -> str:
 MARKS = re.compile("^[\u0300-\u036f]+")  # of a letter that stands before a piece of text
 HALVES = re.compile("[\ud800-\udfff]+")
 HELD_MS = 1000.0  # text held back for longer is reported as incomplete
-
-
-class Options(NamedTuple):
-    """What to judge, and how: the arguments of `GlyphWatch.result`.
-
-    `sent` are the engine's answers as a proxy read them; without `truth` they are the true text.
-    `answers` are those streams, with the times when their text arrived. Text that was shown more
-    than `max_late` milliseconds after it arrived is a violation. `literal` has texts whose U+FFFD
-    the model has sent itself. `markdown` asks for that rule, `missing` explains `no-answer`, and
-    `before` is the page's text before it was asked.
-    """
-
-    within: str | None = None
-    exclude: str | None = None
-    ignore: Iterable[str] = ()
-    truth: str | None = None
-    allow_literal: bool | str = False
-    screenshots: bool = False
-    tofu: bool = True
-    sent: Sequence[str] = ()
-    times: int = 1
-    answers: Sequence["Answer"] = ()
-    max_late: float | None = None
-    literal: Sequence[str] = ()
-    markdown: bool = False
-    missing: "Missing | None" = None
-    before: str | None = None
-
-    @property
-    def compared(self) -> list[str]:
-        """The texts that the page must show."""
-        return (
-            [self.truth] if self.truth is not None else [one for one in self.sent if letters(one)]
-        )
-
-    @property
-    def genuine(self) -> list[str]:
-        """Texts whose U+FFFD the model has sent itself."""
-        if self.truth is not None:
-            return [self.truth]
-        literal = self.allow_literal
-        return [*self.sent, *self.literal, *([literal] if isinstance(literal, str) else [])]
-
-    @property
-    def halves(self) -> bool:
-        """Whether an engine sent the halves of a pair apart."""
-        return any(answer.sent.halves for answer in self.answers)
-
-    @property
-    def odd(self) -> str:
-        """A pattern of characters that an engine must not send. Without the true text, U+FFFD is
-        allowed, because the model may have sent it itself.
-        """
-        unknown = self.truth is None or "\ufffd" in self.truth
-        return "[\ud800-\udfff]" if unknown else "[\ufffd\ud800-\udfff]"
-
-
-class Seen(NamedTuple):
-    """What the page showed: findings of the watcher, its text, characters without a glyph (`tofu`),
-    the last characters of each changed text with the time (`tails`), markers of chat formats
-    (`markup`), the addresses of frames in which the watcher did not run in time (`unwatched`),
-    the text that no reader can see, by the reason why (`hidden`), and characters that are drawn in
-    parts (`split`).
-    """
-
-    findings: Sequence[dict[str, Any]]
-    url: str
-    text: str = ""
-    tofu: Sequence[dict[str, Any]] = ()
-    tails: Sequence[tuple[float, str]] = ()
-    markup: Sequence[dict[str, Any]] = ()
-    unwatched: Sequence[str] = ()
-    hidden: Mapping[str, str] = {}
-    split: Sequence[dict[str, Any]] = ()
 
 
 Entries = Iterator[dict[str, Any]]
@@ -258,14 +181,14 @@ def _text(seen: Seen, options: Options) -> Entries:
         yield from _mojibake(seen.text)
     differences = {one: compare(one, seen.text, options.times) for one in options.compared}
     for one, found in differences.items():
-        if _is_absent(one, differences, seen, options):
+        if is_absent(one, differences, seen, options):
             yield entry("not-shown", target=[], text=one[:60])
             continue
         for difference in found:
             # `_upstream` has reported a pair that was sent in halves.
             if not (options.halves and HALVES.fullmatch(difference.shown)):
                 yield _differs(difference, seen, one)
-        if not found and not _is_new(one, seen, options):
+        if not found and not is_new(one, seen, options):
             yield entry("dropped-text", target=[], text=one[:60], cause_hint=DROPPED["old"])
         added = values(one, seen.text, [*options.compared, options.before or ""])
         for text in added:
@@ -274,47 +197,6 @@ def _text(seen: Seen, options: Options) -> Entries:
             yield from _twice(one, seen, options)
             for text in [] if added else in_lines(one, seen.text):
                 yield entry("added-suspected", target=[], text=text)
-
-
-def _is_absent(
-    one: str, differences: dict[str, list[Difference]], seen: Seen, options: Options
-) -> bool:
-    """Return whether a stream is not for the reader (a title, a suggestion): another one is shown
-    correctly, and this one is hidden, or hardly a letter of it is shown beside that.
-    """
-    shown = [other for other, found in differences.items() if not found]
-    if not (differences[one] and shown):
-        return False
-    if any(letters(one) in letters(x) for x in seen.hidden.values()):
-        return True
-    if any(letters(other).startswith(letters(one)) for other in shown):
-        return True  # it was cut off, and came again whole
-    beside, lines = letters(seen.text), (options.before or "").splitlines()
-    for other in shown:
-        if letters(one).startswith(letters(other)):
-            continue  # which was cut off, and came again as this one
-        for whole in filter(None, (letters(other), letters(unmarked(other)))):
-            beside = beside.replace(whole, "\0")
-        lines += unmarked(other).splitlines()
-    # The page may have its own words between the lines, and the prompt.
-    for line in sorted(map(letters, lines), key=len, reverse=True):
-        if len(line) >= 4:
-            beside = beside.replace(line, "\0", 1)
-    if len(letters(one)) >= WHOLE and letters(unmarked(one))[:16] in beside:
-        return False  # it begins
-    lost = [found.sent for found in compare(one, beside, options.times) if found.kind != "latin1"]
-    return sum(map(len, lost)) >= 0.8 * len(letters(one))
-
-
-def _is_new(one: str, seen: Seen, options: Options) -> bool:
-    """Return whether the page may show an answer anew that it showed before it was asked."""
-    whole = letters(one)
-    there = 0 if len(whole) < WHOLE else letters(options.before or "").count(whole)
-    if not there or letters(seen.text).count(whole) > there:
-        return True
-    first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
-    later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]
-    return any(tail and tail in whole for tail in later)
 
 
 def _strays(seen: Seen, options: Options) -> Entries:
@@ -332,8 +214,8 @@ def _strays(seen: Seen, options: Options) -> Entries:
 def _twice(one: str, seen: Seen, options: Options) -> Entries:
     """A whole answer that stands on the page twice, and was sent once."""
     sent = [answer for answer in options.answers if answer.sent.text == one]
-    if not sent and options.before is None:
-        return  # it may have been there before
+    if (not sent and options.before is None) or letters(one) in map(letters, options.own(one)):
+        return  # it may have been there before, or be the user's own message
     count = copies(one, seen.text, options.before)
     if not count and options.before is not None:
         count = copies(one, without_own(one, seen.text), without_own(one, options.before))
@@ -343,7 +225,7 @@ def _twice(one: str, seen: Seen, options: Options) -> Entries:
         return
     if count <= max(len(sent), options.times, 1) - 1:
         return
-    # The user's own message may say the same, and so may an older answer.
+    # An older answer may say the same.
     end, first = letters(one)[-SURE:], min([a.sent.arrived[0][0] for a in sent], default=0.0)
     if any(letters(tail).endswith(end) for when, tail in seen.tails if when < first - SKEW):
         return

@@ -28,12 +28,13 @@ from ..errors import DetokError
 from . import report
 from .answered import by_proxy, nothing_sent
 from .calls import Steps, make, make_async, quietly, script
+from .evidence import Options, Seen
 from .markup import markers
 from .pictures import add_pictures
 from .rules import RULES, TEXT_RULES
 from .shadow import open_closed_roots
 from .truth import compare
-from .verdict import Options, Seen, verdict
+from .verdict import verdict
 
 if TYPE_CHECKING:
     from .traffic import Traffic

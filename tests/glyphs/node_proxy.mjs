@@ -14,7 +14,8 @@ const calls = {
   state: (at) => {
     const { traffic, sentText } = proxies[at];
     const answers = [];
-    for (const { url, bytes, pieces } of traffic.answers) answers.push({ url, bytes, pieces });
+    for (const { url, bytes, pieces, asked } of traffic.answers)
+      answers.push({ url, bytes, pieces, asked: [...asked] });
     return { answers, sent_text: sentText ?? null, problems: [...traffic.problems] };
   },
 };

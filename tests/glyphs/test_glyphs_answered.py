@@ -7,9 +7,10 @@ import pytest
 from detok_py.glyphs import answered, report
 from detok_py.glyphs.answered import Missing, by_page, by_proxy, nothing_sent
 from detok_py.glyphs.drive import exit_code
+from detok_py.glyphs.evidence import Options, Seen
 from detok_py.glyphs.options import CheckError, steps_of, text_of_file, true_text
 from detok_py.glyphs.traffic import Traffic
-from detok_py.glyphs.verdict import Options, Seen, verdict
+from detok_py.glyphs.verdict import verdict
 from detok_py.glyphs.watch import GlyphWatch, WatchError
 
 URL = "http://127.0.0.1/chat"

@@ -2,11 +2,12 @@
 
 import pytest
 
+from detok_py.glyphs.evidence import Options, Seen
 from detok_py.glyphs.held import held, taken_back, untimed, was_shown
 from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
 from detok_py.glyphs.recut import ProxyError
 from detok_py.glyphs.traffic import Traffic
-from detok_py.glyphs.verdict import Options, Seen, verdict
+from detok_py.glyphs.verdict import verdict
 
 WORDS = ["Grüße ", "aus ", "東京, ", "und 👋 ", "dann ende"]
 ARRIVED = [(100.0 * n, word) for n, word in enumerate(WORDS)]

@@ -128,6 +128,21 @@ def test_an_upstream_that_is_not_an_address_is_refused(address):
         origin_of(address)
 
 
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ('{"messages": [{"role": "user", "content": "Grüße\\nan alle"}], "n": 1}', ["user", "Grüße", "an alle"]),
+        ("Grüße\nan alle", ["Grüße", "an alle"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_an_answer_knows_the_texts_of_its_request(engine, body, lines):
+    with ChaosProxy(only="/ask", delay=0) as chaos:
+        request = urllib.request.Request(chaos.url(engine.url + "/ask"), body.encode())
+        assert get(request) == body.encode()
+        assert chaos.answers[0].asked == lines
+
+
 @pytest.mark.parametrize(("split", "numbers"), [("every-byte", 1), ("none", 0)])
 def test_a_stream_has_the_number_of_the_last_proxy_only(engine, split, numbers):
     with ChaosProxy(delay=0) as first, ChaosProxy(split=split, delay=0) as last:

@@ -11,6 +11,7 @@ import pytest
 from detok_py.glyphs import report
 from detok_py.glyphs import verdict as rules
 from detok_py.glyphs.calls import script
+from detok_py.glyphs.evidence import Options, Seen
 from detok_py.glyphs.traffic import Answer
 
 PNG = "iVBORw0KGgo="
@@ -44,8 +45,8 @@ def finding(**fields):
 def verdict(*findings, **options):
     names = ("text", "tofu", "hidden", "tails", "split")
     shown = {name: options.pop(name) for name in names if name in options}
-    seen = rules.Seen(findings, "http://127.0.0.1/", **shown)
-    return rules.verdict(seen, rules.Options(**options))
+    seen = Seen(findings, "http://127.0.0.1/", **shown)
+    return rules.verdict(seen, Options(**options))
 
 
 def ids(entries):
@@ -591,8 +592,8 @@ def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
 
 
 def test_a_frame_that_was_not_watched_is_told():
-    seen = rules.Seen([], "http://127.0.0.1/", unwatched=["http://a/frame", "http://a/frame"])
-    told = rules.verdict(seen, rules.Options())
+    seen = Seen([], "http://127.0.0.1/", unwatched=["http://a/frame", "http://a/frame"])
+    told = rules.verdict(seen, Options())
     assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
         ("not-watched", "http://a/frame")
     ]

@@ -166,7 +166,8 @@ export class ChaosProxy {
   }
 
   async #exchange(request, response) {
-    const found = await this.#request(request, response, Buffer.concat(await request.toArray()));
+    const body = Buffer.concat(await request.toArray());
+    const found = await this.#request(request, response, body);
     if (!found) return;
     if (typeof found === "string") {
       this.traffic.problems.append(found);
@@ -180,7 +181,7 @@ export class ChaosProxy {
     const isLeft = request.method === "HEAD" || answer.statusCode !== 200;
     const both = [request.headers, answer.headers].map((headers) => this.#python.toPy(headers));
     const cuts = !isLeft && this.traffic.is_stream(url, ...both);
-    const record = cuts ? this.traffic.begin(url, kind) : undefined;
+    const record = cuts ? this.traffic.begin(url, kind, body.toString()) : undefined;
     const packed = record && /gzip|deflate/i.exec(answer.headers["content-encoding"] ?? "")?.[0];
     const headers = headersOf(answer, (name, value) => {
       if (HOP_BY_HOP.test(name) || (packed && name === "content-length")) return undefined;
