@@ -162,9 +162,11 @@ class Follower:
         runs = {key_of(shared.tag, part): shared for shared in chosen}
         streams = {key: chosen[shared] for key, shared in runs.items()}
         streams[self._wake_key] = self._wake_ids[part]
-        wait = int(self.link.times.poll * 1000)  # well below the timeout of a command
+        wait = int(self.link.times.poll * 500)  # well below the timeout of a command
         found = []
-        for key, entries in await self.link.client.xread(streams, block=wait):
+        replies = await self.link.client.xread(streams, block=wait)
+        self.link.succeeded()
+        for key, entries in replies:
             if (name := text(key)) == self._wake_key:
                 self._wake_ids[part] = text(entries[-1][0])
             else:

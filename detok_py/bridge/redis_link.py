@@ -105,7 +105,7 @@ class Link:
                     replies += await self.client.execute_command(*command)
                 self.counts.calls += 1
                 self.counts.seconds += clock() - begun
-            self._failing_since = None
+            self.succeeded()
         return replies
 
     async def _load_scripts(self) -> None:
@@ -123,6 +123,10 @@ class Link:
     def failing(self) -> bool:
         """Whether the last command has failed."""
         return self._failing_since is not None
+
+    def succeeded(self) -> None:
+        """Note that Redis has answered."""
+        self._failing_since = None
 
     def failed(self, error: Exception) -> None:
         """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away."""
