@@ -18,29 +18,30 @@ def is_absent(
     shown = [other for other, found in differences.items() if not found]
     if not (differences[one] and shown):
         return False
-    whole, plain = letters(one), letters(unmarked(one))
+    whole = letters(one)
     if any(whole in letters(text) for text in seen.hidden.values()):
         return True
     if any(letters(other).startswith(whole) for other in shown):
         return True  # it was cut off, and came again whole
-    if len(whole) < WHOLE and not options.own(one):
-        return True  # it may be made of words of the prompt
-    beside, lines = letters(seen.text), options.own(one)
+    # What stands beside the other answers, the page's own words and the prompt; and what the stream
+    # has beside those: reasoning quotes the prompt.
+    beside, rest = letters(seen.text), letters(unmarked(one))
+    own = [line for line in map(letters, options.own(one)) if len(line) >= 4]
+    for line in sorted(own, key=len, reverse=True):
+        rest = rest.replace(line, "")
     for other in shown:
         if whole.startswith(letters(other)):
             continue  # which was cut off, and came again as this one
         for form in filter(None, (letters(other), letters(unmarked(other)))):
             beside = beside.replace(form, "\0")
-        lines += unmarked(other).splitlines()
-    # The page may have its own words between the lines, and the prompt.
-    for line in sorted(map(letters, lines), key=len, reverse=True):
-        if len(line) >= 4:
-            beside = beside.replace(line, "\0", 1)
-    begins, ends = plain[:16] in beside, plain[-16:] in beside
-    if len(whole) >= WHOLE and begins:
-        return False
-    lost = [d.sent for d in compare(one, beside, options.times) if d.kind != "latin1"]
-    return sum(map(len, lost)) >= (0.8 if begins or ends else 0.3) * len(whole)
+        own += [line for line in map(letters, unmarked(other).splitlines()) if len(line) >= 4]
+    for line in sorted(own, key=len, reverse=True):
+        beside = beside.replace(line, "\0", 1)
+    if len(rest) >= WHOLE and rest[:16] in beside:
+        return False  # it begins
+    found = compare(rest, beside, options.times)
+    lost = sum([len(d.sent) for d in found if d.kind != "latin1"])
+    return lost >= (0.8 if len(rest) >= WHOLE else 0.65) * max(1, len(rest))
 
 
 def is_new(one: str, seen: Seen, options: Options) -> bool:

@@ -44,6 +44,11 @@ ENGINE_IO = re.compile(r"[?&]EIO=\d")  # in an address: packets, by polls and th
 NO_TEXT = re.compile(r"\[DONE\]|(?i:alive|ping|pong|keep-?alive|heart-?beat)")
 
 
+# Of messages in a request that no reader has written.
+OTHER_ROLES = ("assistant", "model", "system", "developer", "tool")
+MOST_ASKED = 65_536  # characters of a request; more are files
+
+
 class _Utf8OrLatin:
     """Decodes UTF-8 whatever its header says, and in the encoding of the header from the first
     bytes on that are not UTF-8: servers that forget a charset often declare Latin-1.
@@ -218,7 +223,8 @@ def text_of(value: Any) -> str | None:
 
 
 def texts_of(request: str) -> list[str]:
-    """Return the lines of text in a request's body: of JSON those of its strings, else its own.
+    """Return the last lines of text in a request's body: of JSON those of its strings, else its
+    own. What a model has said, and what instructs it, is left out.
 
     >>> texts_of('{"messages": [{"role": "user", "content": "two\\\\nlines"}]}')
     ['user', 'two', 'lines']
@@ -232,9 +238,13 @@ def texts_of(request: str) -> list[str]:
         value = rest.pop()
         if isinstance(value, str):
             lines += value.splitlines()
-        elif isinstance(value, dict | list):
-            rest += reversed(list(value.values()) if isinstance(value, dict) else value)
-    return [line for line in lines if len(line) < LONGEST_LINE]
+        elif isinstance(value, list):
+            rest += reversed(value)
+        elif isinstance(value, dict) and value.get("role") not in OTHER_ROLES:
+            rest += reversed(list(value.values()))
+    while lines and sum(map(len, lines)) > MOST_ASKED:
+        del lines[: len(lines) // 2 + 1]
+    return lines
 
 
 def origin_of(address: str) -> str:
@@ -264,9 +274,6 @@ def status_failure(url: str, status: int) -> str:
     'http://127.0.0.1:8080/v1/chat/completions answered HTTP 500'
     """
     return f"{url.partition('?')[0]} answered HTTP {status}"
-
-
-LONGEST_LINE = 100_000  # in characters; longer ones are files
 
 
 # The header in which the proxy numbers its streams, for reads.js.

@@ -175,10 +175,10 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _on_one_line(begin: int, end: int, shown: str) -> bool:
-    """Return whether letters of the page, given by their places, stand on one line."""
-    places = itertools.accumulate([len(letters(line)) for line in shown.split("\n")])
-    return not any(begin < place < end for place in places)
+def _is_twice(piece: str, shown: str) -> bool:
+    """Return whether a piece stands twice in a row on one line of the page."""
+    again = re.escape(piece)
+    return re.search(rf"{again}[^\S\n]*{again}", shown) is not None
 
 
 def is_rendered(true_text: str, shown: str) -> bool:
@@ -194,22 +194,14 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     plain = letters(unmarked(true_text))
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
-            places = [match.start() for match in re.finditer(re.escape(whole), page)]
-            # A short text may stand anywhere, for instance in the prompt.
-            return min(
-                [
-                    _doubled(whole, page, begin, shown)
-                    for begin in (places if len(whole) < WHOLE else places[-1:])
-                ],
-                key=_size,
-            )
+            return _doubled(whole, page, page.rindex(whole), shown)
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
             return [Difference("latin1", true_text, misread(true_text, encoding), "")]
     # Compare with what is left when a complete copy is removed.
     if times > 1:
-        page = page.replace(wanted, "\0", 1)
+        page = page.replace(wanted, "\0" * len(wanted), 1)
     tried = [
         _aligned(text, page, shown, i, j, wanted)
         for text in {wanted: 0, plain: 0}
@@ -346,13 +338,10 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
 
 def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
     """Return where the page repeats the beginning or the end of a text that it has as a whole."""
-    end = begin + len(wanted)
-    # On the next line it is the page's: a button with an emoji, a prompt that begins alike.
-    found = [
-        one
-        for one in _doubled_end(wanted, page, end)
-        if _on_one_line(end - len(one.shown), end + len(one.shown), shown)
-    ]
+    found = _doubled_end(wanted, page, begin + len(wanted))
+    # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
+    most = 3 if len(wanted) >= WHOLE else len(wanted)
+    found = [one for one in found if len(one.shown) > most or _is_twice(one.shown, shown)]
     return _doubled_begin(wanted, page[:begin], shown) + found
 
 
@@ -361,7 +350,7 @@ def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
 
     A short repetition does not count: it may be the page's own next word.
     """
-    for size in range(min(LONGEST, len(wanted)), 0, -1):
+    for size in range(min(LONGEST, len(wanted) - 1), 0, -1):
         tail = wanted[-size:]
         if page.startswith(tail, end) and not tail.isascii() and (size > 3 or max(tail) > "\uffff"):
             return [Difference("duplicated", "", tail, wanted[-20:])]
@@ -369,12 +358,13 @@ def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
 
 
 def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
-    """Return the difference if the page repeats the beginning of the text on the same line."""
-    for size in range(min(LONGEST, len(wanted)), 3, -1):
+    """Return the difference if the page repeats the beginning of the text before it, with nothing
+    between. What stands apart may be a label, or a preview.
+    """
+    for size in range(min(LONGEST, len(wanted) - 1), 3, -1):
         head = wanted[:size]
-        if page.endswith(head) and not head.isascii():
-            if _on_one_line(len(page) - size, len(page) + size, shown):
-                return [Difference("duplicated", "", head, "")]
+        if page.endswith(head) and not head.isascii() and head * 2 in shown:
+            return [Difference("duplicated", "", head, "")]
     return []
 
 

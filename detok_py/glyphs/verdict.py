@@ -214,7 +214,7 @@ def _strays(seen: Seen, options: Options) -> Entries:
 def _twice(one: str, seen: Seen, options: Options) -> Entries:
     """A whole answer that stands on the page twice, and was sent once."""
     sent = [answer for answer in options.answers if answer.sent.text == one]
-    if (not sent and options.before is None) or letters(one) in map(letters, options.own(one)):
+    if (not sent and options.before is None) or letters(one) in map(letters, options.asked(one)):
         return  # it may have been there before, or be the user's own message
     count = copies(one, seen.text, options.before)
     if not count and options.before is not None:

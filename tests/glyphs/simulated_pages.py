@@ -119,8 +119,8 @@ def make_page(seed, fault=""):
         answers[0] = (streams[0], shown)
     before, label = ["New chat", "Chats", "12:00"], chance.choice(LABELS)
     if kind == "title":
-        words = prompt.split() or [prompt]
-        streams.append(" ".join(chance.sample(words, chance.randint(1, len(words)))))
+        words = [word for word in prompt.split() if len(word) > 3] or [prompt]
+        streams.append(" ".join(chance.sample(words, chance.randint(1, min(3, len(words))))))
         if chance.random() < 0.3:
             before.append(streams[1])  # a page may show it
     elif kind == "suggestions":
@@ -148,10 +148,10 @@ def make_page(seed, fault=""):
 
 def break_text(chance, fault, text):
     """Return a text with a fault in a word that is not ASCII, and what was done; "" if it has no
-    such word.
+    such word, or no other.
     """
     words = [word for word in text.split() if len(word) > 3 and not re.search(r"[!-~]", word)]
-    if not words:
+    if not words or words == [text]:
         return text, ""
     word = chance.choice(words)
     at = text.index(word)
