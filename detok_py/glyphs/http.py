@@ -1,7 +1,8 @@
 """One connection through the proxy: HTTP/1.1 on both sides, framed by h11 (RFC 9112).
 
 In: the requests of a browser, or of a UI's server. Out: the same requests to their server, and the
-answers, cut if they are streams. Held: one request's body; of an answer only the last piece.
+answers, cut if they are streams. Held: one request's body; of an answer only the last piece, and
+what a reader wrote in its request.
 """
 
 import asyncio

@@ -573,7 +573,7 @@ async def test_an_idle_replica_asks_redis_four_times_a_second_and_learns_that_it
             # Redis stands still twice, and answers in between: it is not away.
             for n in (1, 2):
                 with paused(redis):
-                    await eventually(lambda: place.store.link.counts.failures >= n)
+                    await eventually(lambda n=n: place.store.link.counts.failures >= n)
                 await eventually(lambda: not place.store.link.failing)
             assert not place.store.state.away
             redis.kill()
