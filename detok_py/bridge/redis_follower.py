@@ -20,7 +20,7 @@ from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .jobs import fault_of
 from .lease import SharedRun, unpack
-from .redis_link import Call, Link, key_of, text
+from .redis_link import Call, Link, key_of, text, woken
 from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
@@ -138,10 +138,7 @@ class Follower:
             if shared.follows and shared.lost_at is None
         }
         if not chosen:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.link.times.poll / 2):
-                    await self._wake_follow.wait()
-            self._wake_follow.clear()
+            await woken(self._wake_follow, self.link.times.poll / 2)
             return
         for shared, entries in await self._read("log", chosen):
             with _reading(shared):

@@ -155,7 +155,7 @@ class Link:
             return False
         self.refused = False
         self.reached = True
-        self._failing_since = None
+        self.succeeded()
         if self.away:
             self.here.set()
             if self._opened:
@@ -178,6 +178,14 @@ class Link:
         """Disconnect."""
         with contextlib.suppress(*self.errors):
             await self.client.aclose()
+
+
+async def woken(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event is set, at most for some seconds, and clear it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
 
 
 PARTS = ("run", "log", "asks", "lease")

@@ -6,7 +6,6 @@ While Redis is away, runs go on in memory, and are put back afterwards.
 """
 
 import asyncio
-import contextlib
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from ..protocol.runs import Run
 from . import redis_scripts as scripts
 from .lease import Batch, Lease, SharedRun
 from .redis_follower import Follower
-from .redis_link import Call, Link, text
+from .redis_link import Call, Link, text, woken
 from .store import clock
 
 
@@ -123,9 +122,7 @@ class Writer:
 
     async def keep_leases(self) -> None:
         """Renew the leases held here twice a second, and restore what Redis has lost."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake_leases.wait(), self.link.times.poll)
-        self._wake_leases.clear()
+        await woken(self._wake_leases, self.link.times.poll)
         if self.link.away and not await self.link.connect():
             return
         every, self._look_at_all = self._look_at_all, False

@@ -26,32 +26,38 @@ def is_absent(
     # What stands beside the other answers, the page's own words and the prompt; and what the stream
     # has beside those: reasoning quotes the prompt.
     beside, rest = letters(seen.text), letters(unmarked(one))
-    own = [line for line in map(letters, options.own(one)) if len(line) >= 4]
-    for line in sorted(own, key=len, reverse=True):
+    own = list(map(letters, options.own(one)))
+    for line in _longest_first(own):
         rest = rest.replace(line, "")
     for other in shown:
         if whole.startswith(letters(other)):
             continue  # which was cut off, and came again as this one
         for form in filter(None, (letters(other), letters(unmarked(other)))):
             beside = beside.replace(form, "\0")
-        own += [line for line in map(letters, unmarked(other).splitlines()) if len(line) >= 4]
-    for line in sorted(own, key=len, reverse=True):
+        own += map(letters, unmarked(other).splitlines())
+    for line in _longest_first(own):
         beside = beside.replace(line, "\0", 1)
     if len(rest) >= WHOLE and rest[:16] in beside:
         return False  # it begins
     found = compare(rest, beside, options.times)
     lost = sum([len(d.sent) for d in found if d.kind != "latin1"])
+    # More of a short text is found by chance.
     return lost >= (0.8 if len(rest) >= WHOLE else 0.65) * max(1, len(rest))
+
+
+def _longest_first(lines: list[str]) -> list[str]:
+    """Return the lines that are long enough to be no chance."""
+    return sorted([line for line in lines if len(line) >= 4], key=len, reverse=True)
 
 
 def is_new(one: str, seen: Seen, options: Options) -> bool:
     """Return whether the page may show an answer anew that it showed before it was asked."""
     whole = letters(one)
     there = 0 if len(whole) < WHOLE else letters(options.before or "").count(whole)
-    if whole in map(letters, options.asked(one)):
-        return True  # a title may repeat the prompt
     if not there or letters(seen.text).count(whole) > there:
         return True
+    if whole in map(letters, options.asked(one)):
+        return True  # a title may repeat the prompt
     first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
     later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]
     return any(tail and tail in whole for tail in later)

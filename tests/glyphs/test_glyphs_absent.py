@@ -66,6 +66,6 @@ def test_a_request_is_kept_as_far_as_a_reader_wrote_it_and_not_without_bound():
     roles = ("system", "user", "assistant", "tool")
     body = json.dumps({"messages": [{"role": role, "content": role + "!"} for role in roles]})
     assert texts_of(body) == ["user", "user!"]
-    assert texts_of("[" * 100_000) == ["[" * 100_000] or texts_of("[" * 100_000) == []
+    assert texts_of("[" * 100_000) == []
     kept = Answer(URL, "text/plain", request="\n".join(["a line of text"] * 100_000)).asked
     assert 0 < sum(map(len, kept)) <= MOST_ASKED
