@@ -44,7 +44,9 @@ class Trace:
         self.token: int = 0  # tokens that were pushed since the prompt
         self.length: int = 0  # characters of the text so far
         self.rest: str = ""  # text to leave out behind a prompt, as far as it has not come yet
-        self.spans: list[list[int]] = []  # [first, last, anchor]; first is -1 without characters
+        # Of each token the first character, one past the last, and the length of the text before;
+        # the first is -1 without characters. Tuples, so that a state shares them.
+        self.spans: list[tuple[int, int, int]] = []
 
     def begin_run(self) -> None:
         """Begin the rules anew."""
@@ -72,7 +74,7 @@ class Trace:
         """Take the item of the next token, None for a skipped one."""
         token = self.token
         self.token += 1
-        self.spans.append([-1, -1, self.length])
+        self.spans.append((-1, -1, self.length))
         if item is None:
             return
         if item.kind == APART:
@@ -166,10 +168,8 @@ class Trace:
                     continue
                 self.rest = ""
             for token in range(max(char.first, 0), char.last + 1):
-                span = self.spans[token]
-                if span[0] < 0:
-                    span[0] = self.length
-                span[1] = self.length + 1
+                begin, _, anchor = self.spans[token]
+                self.spans[token] = (self.length if begin < 0 else begin, self.length + 1, anchor)
             self.length += 1
 
     def _settle_text(self, at: int, out: str, held: int) -> list[Owned]:
@@ -222,12 +222,12 @@ class Trace:
             tuple([stage.state for stage in self.text]),
             tuple([tuple(queue) for queue in self.queues]),
             (self.place, self.previous, self.token, self.length, self.rest),
-            tuple([tuple(span) for span in self.spans]),
+            tuple(self.spans),
         )
 
     @state.setter
     def state(self, state: State) -> None:
-        items, join, text, queues, counts, spans = tuples(state)
+        items, join, text, queues, counts = tuples(state[:-1])
         for stage, part in zip(self.items, items):
             stage.state = part
         self.join.state, self.out, run = join
@@ -236,4 +236,5 @@ class Trace:
             text_stage.state = part
         self.queues = [[Owned(*each) for each in queue] for queue in queues]
         self.place, self.previous, self.token, self.length, self.rest = counts
-        self.spans = [list(span) for span in spans]
+        spans = state[-1]
+        self.spans = list(spans if isinstance(spans, tuple) else tuples(spans))

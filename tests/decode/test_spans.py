@@ -118,8 +118,18 @@ def test_spans_go_through_json_with_the_state(make):
     t.feed([0, 3, 4])
     other = make(spans=True)
     other.load(json.loads(json.dumps(t.save())))
+    assert other.save() == t.save()
     assert t.feed([5, 1, 2]) + t.flush() == other.feed([5, 1, 2]) + other.flush()
     assert other.spans == t.spans
+
+
+def test_states_share_the_spans_that_they_have_in_common():
+    # A ChatStream saves and loads several states a push while ids wait for a stop.
+    t = of_bytes(spans=True)
+    t.feed([0, 3] * 50)
+    first = t.save()
+    t.load(first)
+    assert all(a is b for a, b in zip(first[4][-1], t.save()[4][-1], strict=True))
 
 
 @pytest.mark.parametrize(
