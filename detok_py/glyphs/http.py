@@ -7,7 +7,7 @@ what a reader wrote in its request.
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -296,11 +296,12 @@ class Connection:
     async def _websocket(self, url: str, answer: h11.InformationalResponse, server: Side) -> None:
         """Cut the messages of the server; those of the browser pass unchanged."""
         await self.client.send(answer)
-        server.writer.write(self.client.unread)
-        back = asyncio.ensure_future(_pump(self.client.reader, server.writer))
         record = self.traffic.begin(url, "websocket")
+        messages, data = Messages(self.traffic, record), server.unread
+        server.writer.write(self.client.unread)
+        messages.hear(self.client.unread)
+        back = asyncio.ensure_future(_pump(self.client.reader, server.writer, messages.hear))
         try:
-            messages, data = Messages(self.traffic, record), server.unread
             while True:
                 for frame, pause in messages.receive(data):
                     self.client.writer.write(frame)
@@ -336,10 +337,15 @@ def _request_headers(request: h11.Request, origin: str) -> Headers:
     return out
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pump(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    hear: Callable[[bytes], None] = lambda data: None,
+) -> None:
     try:
         while data := await reader.read(READ_SIZE):
             writer.write(data)
+            hear(data)
             await writer.drain()
     finally:
         writer.close()

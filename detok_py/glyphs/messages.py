@@ -1,13 +1,15 @@
 """Cut the messages of a WebSocket (RFC 6455) into fragments or into several messages.
 
-In: the bytes that a server sends. Out: the bytes of other frames with the same content. Held: the
-unfinished frame and message.
+In: the bytes that each side sends. Out: for those of the server the bytes of other frames with the
+same content; of those of the page, what a reader wrote. Held: an unfinished frame and message of
+each side.
 
 `wsproto` cannot do this: it cuts text only between characters, and only a cut inside a character
 tests a careless reader. This file uses only the standard library, so that it also runs in Node.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from .recut import ProxyError
 from .traffic import Answer, Traffic
@@ -34,31 +36,72 @@ def frame_bytes(opcode: int, fin: bool, data: bytes) -> bytes:
     return bytes([opcode | 128 * fin]) + length + data
 
 
+class Frames:
+    """Reads the frames of one side, the "server" or the "page". Only a page's have a mask (RFC
+    6455, 5.1).
+
+    >>> list(Frames("server").feed(b"\\x81\\x02hi\\x81"))
+    [(1, True, b'hi')]
+    """
+
+    def __init__(self, side: str) -> None:
+        self._side = side
+        self._masked = side == "page"
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bool, bytes]]:
+        """Yield the opcode of each frame, whether its message ends with it, and its content."""
+        self._held += data
+        while len(self._held) >= 2:
+            opcode, size, start = self._held[0], self._held[1] & 127, 2
+            if size > 125:
+                start += 8 if size == 127 else 2
+                size = int.from_bytes(self._held[2:start], "big")
+            if (self._held[1] > 127) != self._masked or opcode & 0x70:
+                raise ProxyError(
+                    f"The {self._side} sent a WebSocket frame that is not valid: its mask or a reserved bit is wrong."
+                )
+            start += 4 * self._masked
+            if len(self._held) < start + size:
+                return
+            content = bytes(self._held[start : start + size])
+            if self._masked:
+                mask = (self._held[start - 4 : start] * (size // 4 + 1))[:size]
+                number = int.from_bytes(content, "big") ^ int.from_bytes(mask, "big")
+                content = number.to_bytes(size, "big")
+            del self._held[: start + size]
+            yield opcode & 15, opcode > 127, content
+
+
 class Messages:
-    """Cuts the messages of one stream, and collects their text."""
+    """Cuts the messages of one stream, and collects their text, and that of the page's messages."""
 
     def __init__(self, traffic: Traffic, answer: Answer) -> None:
         self.answer = answer
         self.splits: bool = traffic.websocket == "messages"
-        self._kind, self._message, self._held = TEXT, b"", b""
+        self._kind, self._message = TEXT, b""
+        self._frames = Frames("server")
+        self._page: Frames | None = Frames("page")
+        self._asked: bytes = b""
 
     def receive(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield the bytes of each frame to send, and whether to pause after it."""
-        self._held += data
-        while len(self._held) >= 2:
-            opcode, size, start = self._held[0], self._held[1], 2
-            if size >= 126:
-                start += 8 if size & 1 else 2
-                size = int.from_bytes(self._held[2:start], "big")
-            if self._held[1] > 127 or opcode & 0x70:
-                raise ProxyError(
-                    "The server sent a WebSocket frame that is not valid: it has a mask or a reserved bit."
-                )
-            if len(self._held) < start + size:
-                return
-            payload, self._held = self._held[start : start + size], self._held[start + size :]
-            for code, fin, piece, pause in self.feed(opcode & 15, opcode > 127, payload):
+        for frame in self._frames.feed(data):
+            for code, fin, piece, pause in self.feed(*frame):
                 yield frame_bytes(code, fin, piece), pause
+
+    def hear(self, data: bytes) -> None:
+        """Read what the page sends, which passes unchanged: what a reader wrote in its messages."""
+        try:
+            for opcode, fin, content in self._page.feed(data) if self._page else ():
+                if opcode >= CONTROL:
+                    continue
+                self._asked = content if opcode else self._asked + content
+                if fin:
+                    with suppress(UnicodeDecodeError):  # binary messages may be no text
+                        self.answer.ask(self._asked.decode())
+        except ProxyError:
+            self._page = None  # what is wrong with it, its server says
 
     def feed(self, opcode: int, fin: bool, data: bytes) -> Iterator[Frame]:
         """Yield the frames to send for one that was received."""

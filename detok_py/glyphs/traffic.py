@@ -38,6 +38,7 @@ MAGIC = (
 )  # fmt: skip
 LINES_OF_JSON = re.compile("ndjson|jsonl|json-seq|stream.json")
 OF_TEXT = ("token", "text", "chunk", "delta", "message")  # in names of events of socket.io
+PACKET = re.compile(r"42(?:/[^,]*,)?\d*(\[.*)", re.DOTALL)  # of socket.io 4, with its values
 ENGINE_IO = re.compile(r"[?&]EIO=\d")  # in an address: packets, by polls and then by a WebSocket
 # Plain-text events that keep a connection open, such as Gradio's heartbeat `data: ALIVE`, and the
 # event that ends OpenAI's streams.
@@ -151,7 +152,7 @@ class SentText:
         """Read a packet of socket.io 4: `42["token",{"text":"a"}]`. Those of other shapes, and the
         packets of engine.io, have no text.
         """
-        found = re.match(r"42(?:/[^,]*,)?\d*(\[.*)", packet, re.DOTALL)
+        found = PACKET.match(packet)
         try:
             name, *values = json.loads(found.group(1)) if found else [""]
         except ValueError:
@@ -229,8 +230,9 @@ def texts_of(request: str) -> list[str]:
     >>> texts_of('{"messages": [{"role": "user", "content": "two\\\\nlines"}]}')
     ['user', 'two', 'lines']
     """
+    packet = PACKET.match(request)
     try:
-        rest = [json.loads(request)]
+        rest = [json.loads(packet.group(1) if packet else request)]
     except (ValueError, RecursionError):
         rest = [request]
     lines: list[str] = []
@@ -242,9 +244,14 @@ def texts_of(request: str) -> list[str]:
             rest += reversed(value)
         elif isinstance(value, dict) and value.get("role") not in OTHER_ROLES:
             rest += reversed(list(value.values()))
+    _keep_last(lines)
+    return lines
+
+
+def _keep_last(lines: list[str]) -> None:
+    """Remove the first lines of more than one can keep."""
     while lines and sum(map(len, lines)) > MOST_ASKED:
         del lines[: len(lines) // 2 + 1]
-    return lines
 
 
 def origin_of(address: str) -> str:
@@ -312,6 +319,11 @@ class Answer:
         # Bytes without a charset. In text with one, a byte 0 is a character.
         self._raw = bool(re.match(r"(application/octet-stream)?\s*$", content_type, re.I))
         self._framed = False
+
+    def ask(self, message: str) -> None:
+        """Note what a reader wrote in a further message of the page."""
+        self.asked += [line for line in texts_of(message) if line not in self.asked]
+        _keep_last(self.asked)
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield the pieces to send, and whether to pause after each."""

@@ -4,7 +4,7 @@ import pytest
 
 from detok_py.glyphs.evidence import Options, Seen
 from detok_py.glyphs.held import held, taken_back, untimed, was_shown
-from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Messages, frame_bytes
+from detok_py.glyphs.messages import BINARY, CONTINUATION, TEXT, Frames, Messages, frame_bytes
 from detok_py.glyphs.recut import ProxyError
 from detok_py.glyphs.traffic import Traffic
 from detok_py.glyphs.verdict import verdict
@@ -139,6 +139,20 @@ def test_frames_cut_anywhere_carry_the_same_bytes(size, step):
     assert b"".join([data for _, _, data in frames]) == b"\x01" * size
     assert [opcode for opcode, _, _ in frames] == [BINARY] + [CONTINUATION] * (len(frames) - 1)
     assert [fin for _, fin, _ in frames] == [False] * (len(frames) - 1) + [True]
+
+
+@pytest.mark.parametrize("size", [0, 3, 125, 126, 65535, 65536])
+@pytest.mark.parametrize("step", [1, 7, 70_000])
+def test_frames_of_a_page_cut_anywhere_have_the_same_content(size, step):
+    from websockets.frames import Frame as Sent
+    from websockets.frames import Opcode
+
+    content = bytes(i % 251 for i in range(size))
+    wire = Sent(Opcode.BINARY, content).serialize(mask=True)
+    wire += Sent(Opcode.PING, b"ping").serialize(mask=True)
+    frames = Frames("page")
+    found = [f for i in range(0, len(wire), step) for f in frames.feed(wire[i : i + step])]
+    assert found == [(BINARY, True, content), (9, True, b"ping")]
 
 
 @pytest.mark.parametrize(

@@ -448,6 +448,33 @@ def test_a_frame_that_no_server_may_send_is_a_problem_that_says_so():
         thread.join()
 
 
+def test_an_answer_knows_the_texts_of_the_messages_before_it(talker):
+    from websockets.sync.client import connect
+
+    said = ["text", '42["chat",{"text":"Gr\u00fc\u00dfe"}]', "an\nalle " + "a" * 300, "text"]
+    with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
+        with connect(chaos.server.replace("http", "ws"), proxy=None) as client:
+            for message in said:
+                client.send([message[:2], message[2:]])  # in fragments
+                client.send(b"\xffno text")
+                while client.recv() != "done":
+                    pass
+                assert client.ping().wait(10)
+        want = ["text", "chat", "Grüße", "an", "alle " + "a" * 300]
+        assert list(chaos.answers[0].asked) == want
+
+
+def test_a_frame_that_no_page_may_send_passes_and_is_not_read(talker):
+    from websockets.frames import Frame, Opcode
+
+    frames = [Frame(Opcode.TEXT, b"text").serialize(mask=mask) for mask in (True, False, True)]
+    with ChaosProxy(f"http://{talker}", delay=0) as chaos:
+        raw = raw_exchange(chaos.server, UPGRADE + b"".join(frames))
+        assert b"\x88" in raw  # the server ends it
+        assert list(chaos.answers[0].asked) == ["text"]
+        assert list(chaos.problems) == []
+
+
 def test_websocket_messages_may_be_cut_into_messages(talker):
     from websockets.sync.client import connect
 

@@ -223,7 +223,9 @@ export class ChaosProxy {
     this.#keep(far.on("error", () => socket.destroy()).on("close", () => socket.end()));
     socket.on("close", () => far.destroy());
     const record = this.traffic.begin(url, "websocket");
-    const { receive } = this.#python.globals.get("messages").Messages(this.traffic, record);
+    const { receive, hear } = this.#python.globals.get("messages").Messages(this.traffic, record);
+    const heard = this.#python.globals.get("heard");
+    socket.on("data", (data) => heard(hear, new Uint8Array(data)));
     socket.pipe(far);
     far.unshift(head);
     for await (const data of far) await this.#cut(receive, data, socket);

@@ -67,6 +67,9 @@ def pieces(cut, data):
     for piece, pause in cut(data.to_bytes()):
         yield to_js([piece, pause])
 
+def heard(hear, data):
+    hear(data.to_bytes())
+
 def as_findings(found):
     return json.dumps([{name: value for name, value in one.items() if name not in ("frame", "page")} for one in found])
 
