@@ -27,7 +27,8 @@ TYPOGRAPHY = dict.fromkeys(
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
-LONGEST = 400  # the most letters of a repeated beginning or end
+LONGEST = 2000  # the most letters of a repeated beginning or end
+SURE = 16  # letters in ASCII that no label repeats by chance
 WHOLE = 40  # how many letters an answer needs so that its copy is no chance
 
 
@@ -175,10 +176,10 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _is_twice(piece: str, shown: str) -> bool:
-    """Return whether a piece stands twice in a row on one line of the page."""
-    again = re.escape(piece)
-    return re.search(rf"{again}[^\S\n]*{again}", shown) is not None
+def _are_twice(pieces: list[str], shown: str) -> list[str]:
+    """Return the pieces that stand twice in a row on one line of the page."""
+    lines = [letters(line) for line in shown.split("\n")] if pieces else []
+    return [piece for piece in pieces if any(piece * 2 in line for line in lines)]
 
 
 def is_rendered(true_text: str, shown: str) -> bool:
@@ -297,7 +298,7 @@ def _aligned(wanted: str, page: str, shown: str, i: int, j: int, marked: str) ->
         if kind and (not left_out or _repeats(got, wanted[:start], wanted[end:])):
             out.append(Difference(kind, sent, got, wanted[max(0, start - 20) : start]))
     end = places[-1][3] + len(wanted) - places[-1][1] if places else j + len(wanted) - i
-    return _reordered(out + _doubled_end(wanted, page, end))
+    return _reordered(out + _doubled_end(wanted, page, end, shown))
 
 
 def _repeats(added: str, before: str, after: str) -> bool:
@@ -338,34 +339,35 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
 
 def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
     """Return where the page repeats the beginning or the end of a text that it has as a whole."""
-    found = _doubled_end(wanted, page, begin + len(wanted))
+    found = _doubled_end(wanted, page, begin + len(wanted), shown)
     # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
     most = 3 if len(wanted) >= WHOLE else len(wanted)
-    found = [one for one in found if len(one.shown) > most or _is_twice(one.shown, shown)]
+    found = [one for one in found if len(one.shown) > most or _are_twice([one.shown], shown)]
     return _doubled_begin(wanted, page[:begin], shown) + found
 
 
-def _doubled_end(wanted: str, page: str, end: int) -> list[Difference]:
+def _doubled_end(wanted: str, page: str, end: int, shown: str) -> list[Difference]:
     """Return the difference if the page repeats the end of the text after it.
 
     A short repetition does not count: it may be the page's own next word.
     """
-    for size in range(min(LONGEST, len(wanted) - 1), 0, -1):
-        tail = wanted[-size:]
-        if page.startswith(tail, end) and not tail.isascii() and (size > 3 or max(tail) > "\uffff"):
-            return [Difference("duplicated", "", tail, wanted[-20:])]
-    return []
+    sizes = range(min(LONGEST, len(wanted) - 1), 0, -1)
+    tails = [wanted[-size:] for size in sizes if page.startswith(wanted[-size:], end)]
+    doubled = [tail for tail in tails if not tail.isascii()]
+    doubled = [tail for tail in doubled if len(tail) > 3 or max(tail) > "\uffff"]
+    doubled = doubled or _are_twice([tail for tail in tails if len(tail) >= SURE], shown)
+    return [Difference("duplicated", "", tail, wanted[-20:]) for tail in doubled[:1]]
 
 
 def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
-    """Return the difference if the page repeats the beginning of the text before it, with nothing
-    between. What stands apart may be a label, or a preview.
+    """Return the difference if the page repeats the beginning of the text before it, on one line.
+    What stands apart may be a label, or a preview.
     """
-    for size in range(min(LONGEST, len(wanted) - 1), 3, -1):
-        head = wanted[:size]
-        if page.endswith(head) and not head.isascii() and head * 2 in shown:
-            return [Difference("duplicated", "", head, "")]
-    return []
+    sizes = range(min(LONGEST, len(wanted) - 1), 3, -1)
+    heads = [wanted[:size] for size in sizes if page.endswith(wanted[:size])]
+    doubled = _are_twice([head for head in heads if len(head) >= SURE], shown)
+    doubled = doubled or [head for head in heads if not head.isascii() and head * 2 in shown]
+    return [Difference("duplicated", "", head, "") for head in doubled[:1]]
 
 
 def _walk(wanted: str, page: str) -> list[tuple[int, int, int, int]]:

@@ -178,6 +178,22 @@ def test_an_emoji_that_ends_the_answer_may_be_a_button_below_it():
     assert kinds("Gern geschehen 👍", "Gern geschehen 👍👍") == {"duplicated"}
 
 
+@pytest.mark.parametrize("count", [4, 20, 300])
+def test_a_long_beginning_or_end_in_ascii_that_is_shown_twice_is_doubled(count):
+    words = [f"word {n}," for n in range(count)]
+    answer = " ".join(["It begins.", *words, "It ends."])
+    first, last = " ".join(words[: count // 2]), " ".join(words[count // 2 :])
+    head, tail = f"It begins. {first}", f"{last} It ends."
+    for page, doubled in ((f"{head} {answer}", head), (f"{answer} {tail}", tail)):
+        assert [d.shown for d in compare(answer, f"You: hi\n{page}\nCopy")] == [letters(doubled)]
+        own_line = page.replace(f"{doubled} {doubled}", f"{doubled}\n{doubled}")
+        assert compare(answer, f"You: hi\n{own_line}\nCopy") == []
+
+
+def test_a_label_may_have_the_first_word_of_an_answer():
+    assert compare("Llama 3 is a model.", "Llama 3 Llama 3 is a model.") == []
+
+
 def test_an_end_that_is_shown_twice_is_doubled():
     assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
     assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}
