@@ -17,13 +17,11 @@ from .markup import markers
 # Characters that smart typography replaces or inserts, and that nobody sees: places for breaks,
 # controls of the direction of text (UAX 9), and the marks of text.js around what is rendered. The
 # arrow goes back from a footnote.
-TYPOGRAPHY = dict.fromkeys(
-    map(
-        ord,
-        "‘’‚“”„…–—«»•·↩\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
-        "\ufff9\ufffb\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
-    )
+TYPOGRAPHY = re.compile(
+    "[‘’‚“”„…–—«»•·↩\u00ad\ufeff\u200b\u2060\u200e\u200f\u061c"
+    "\ufff9\ufffb\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069]+"
 )
+NOT_LETTERS = re.compile(r"[\0-/:-@\[-`{-\x7f\s]+")  # ASCII but for letters and digits; all spaces
 ENCODINGS = ("latin-1", "cp1252", "cp437", "cp850")  # in which UTF-8 is misread
 RESYNC = 6  # how many characters must agree after a difference
 REACH = 2000  # the most characters that a difference may have
@@ -64,8 +62,7 @@ def letters(text: str) -> str:
     >>> letters("**Grüß Gott**, 1 – 2\\n"), letters("u\\u0308 \\u2068é\\u2069") == "üé"
     ('GrüßGott12', True)
     """
-    text = unicodedata.normalize("NFC", text.translate(TYPOGRAPHY))
-    return "".join([c for c in text if c.isalnum() or (c > "\x7f" and not c.isspace())])
+    return NOT_LETTERS.sub("", unicodedata.normalize("NFC", TYPOGRAPHY.sub("", text)))
 
 
 def unmarked(text: str) -> str:
