@@ -68,7 +68,7 @@ test("text or a step after an answered call is a message of its own, behind the 
     assert.deepEqual(roles(parts), expected);
 });
 
-test("the example of a chat shows each call in a format, and sends it back as OpenAI's", () => {
+test("the example of a chat shows each call in a format, and sends it back with an answer", () => {
   const channel = /** @type {const} */ ("tool_call");
   const parts = /** @type {import("../../web/examples/chat/history.js").Part[]} */ ([]);
   for (const delta of /** @type {typeof parts} */ ([
@@ -103,6 +103,11 @@ test("the example of a chat shows each call in a format, and sends it back as Op
       content: "I look.",
       tool_calls: [made("call-0-0", "Bonn"), made("c1", "Kiel")],
     },
+    ...["call-0-0", "c1"].map((id) => ({
+      role: "tool",
+      content: "This page does not run tools.",
+      tool_call_id: id,
+    })),
   ]);
 });
 

@@ -39,10 +39,12 @@ export function callsIn({ text, call, name }) {
   }
 }
 
+const NOT_RUN = "This page does not run tools.";
+
 /**
  * The messages that the engine gets: every turn that is not empty. Whole calls in a format are
- * OpenAI's, which the engine's template writes in its format; other calls are between their tags.
- * Reasoning is left out.
+ * OpenAI's, which the engine's template writes in its format, with an answer to each, which OpenAI
+ * and some templates demand; other calls are between their tags. Reasoning is left out.
  * @param {Message[]} messages
  * @returns {import("/src/index.js").Message[]}
  */
@@ -52,7 +54,8 @@ export function turns(messages) {
     reasoning: () => "",
     tool_call: (/** @type {string} */ text) => `<tool_call>${text}</tool_call>`,
   };
-  return messages.flatMap(({ role, parts }, n) => {
+  /** @type {(message: Message, n: number) => import("/src/index.js").Message[]} */
+  const turn = ({ role, parts }, n) => {
     const content = parts
       .map(({ channel, text, call }) => (call === undefined ? said[channel](text) : ""))
       .join("")
@@ -64,7 +67,9 @@ export function turns(messages) {
         type: "function",
         function: { name, arguments: text },
       }));
-    if (calls.length) return [{ role, content, tool_calls: calls }];
+    const results = calls.map(({ id }) => ({ role: "tool", content: NOT_RUN, tool_call_id: id }));
+    if (calls.length) return [{ role, content, tool_calls: calls }, ...results];
     return content ? [{ role, content }] : [];
-  });
+  };
+  return messages.flatMap(turn);
 }
