@@ -457,9 +457,11 @@ class FormatChannels:
 
     # ------------------------------------------------------------ the state
 
-    def save(self) -> Any:
-        """Return the state as plain values."""
-        calls = [(c.id, c.name, tuple(c.parts), c.complete) for c in self.calls]
+    def save(self, to_go_back: bool = False) -> Any:
+        """Return the state as plain values; with `to_go_back` in brief, for this object only."""
+        calls: Any = self.reader.calls_mark
+        if not to_go_back:
+            calls = [(c.id, c.name, tuple(c.parts), c.complete) for c in self.calls]
         own = self._at, self._ahead, self._safe, self._ended
         return self.reader.state, self._edges.save(), own, calls
 
@@ -469,7 +471,10 @@ class FormatChannels:
         """
         reader, edges, own, calls = state
         self._at, self._ahead, self._safe, self._ended = own
-        self.reader.load(reader, calls)
+        if isinstance(calls, tuple):
+            self.reader.go_back(reader, calls)
+        else:
+            self.reader.load(reader, calls)
         self._edges.load(edges)
 
     @staticmethod

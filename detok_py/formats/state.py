@@ -204,10 +204,10 @@ class State:
                 whole = isinstance(each[2], str)
                 call.parts = list((each[2],) if whole and each[2] else each[2])
         elif len(self.calls) != count:
-            self.calls = [ToolCall(None, "") for _ in range(count)]
+            self.calls = [ToolCall(None, "")] * count
             if count:
-                self.calls[-1].complete = complete
-                self.calls[-1].id = self.call.id if self.call.certain else None
+                call_id = self.call.id if self.call.certain else None
+                self.calls[-1] = ToolCall(call_id, "", complete=complete)
         if self.calls:
             self.calls[-1].ahead = self.ahead if self.in_call else ""
 
@@ -220,6 +220,16 @@ class State:
             return 0, None, False, 0
         last = self.calls[-1]
         return len(self.calls), last.id, last.complete, len(last.parts)
+
+    def go_back(self, state: Any, mark: "tuple[int, str | None, bool, int]") -> None:
+        """Take the state of the time when `calls_mark` was `mark`."""
+        count, call_id, complete, parts = mark
+        del self.calls[count:]
+        if count:
+            last = self.calls[-1]
+            last.id, last.complete = call_id, complete
+            del last.parts[parts:]
+        self.load(state)
 
     # ------------------------------------------------------------ what waits
 

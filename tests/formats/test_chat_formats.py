@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from formats.test_reader import written
 from formats.test_whole_text import answer_to, cases, units
 from formats.values import spelled
 from formats.whole_text import NAMES, Piece, Token, markers_of, pieces_of, whole_text
+from formats.writers import Spoken, schemas_for, write
 
 pytestmark = pytest.mark.native  # beside a judge that is written for CPython
 
@@ -400,6 +402,28 @@ def test_a_call_that_waits_for_its_name_costs_the_same_at_each_token() -> None:
         lines.append(lines_run(lambda: chat.feed(b"a long text, ")))
         chat.feed(b"a long text, " * 500)
     assert lines[1] < lines[0] + 50
+
+
+LISTS = ("llama3.1_json", "llama4_pythonic")  # an answer of these is one list of calls
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LISTS])
+def test_a_call_costs_the_same_after_many_calls(name: str) -> None:
+    ids = "functions.look:" if name == "kimi_k2" else "call000"
+    calls = [Spoken("look", {"a": "é"}, f"{ids}{n}") for n in range(10, 70)]
+    text = re.sub("[⟦⟧]", "", write(name, "", None, calls))
+    chat = bytes_chat(format=name, start="content", tool_schemas=schemas_for(calls))
+    begins = [len(text[: found.start()].encode()) for found in re.finditer("look", text)]
+    data, at, lines = text.encode(), 0, []
+    for n in (15, 55):
+        chat.feed(data[at : begins[n]])
+        at = begins[n + 1]
+        chunks = [bytes([byte]) for byte in data[begins[n] : at]]
+        lines.append(lines_run(lambda chunks=chunks: [chat.feed(chunk) for chunk in chunks]))
+    assert lines[1] < lines[0] + 50
+    chat.feed(data[at:])
+    chat.flush()
+    assert [call.name for call in chat.calls] == ["look"] * 60
 
 
 @pytest.mark.parametrize(
