@@ -185,6 +185,98 @@ test("a tool call comes with its number and name, and its arguments as they grow
   }, /ended before the answer did/);
 });
 
+test("pieces of two calls that alternate go to the calls of their numbers", async () => {
+  const call = (/** @type {number} */ index, /** @type {object} */ its) => ({
+    index,
+    function: its,
+  });
+  const both = (/** @type {object} */ one, /** @type {object} */ two) =>
+    chunk({ tool_calls: [call(0, one), call(1, two)] });
+  for (const lines of [
+    [
+      both({ name: "look", arguments: "" }, { name: "go", arguments: "" }),
+      both({ arguments: '{"at": "\ud83d' }, { arguments: '{"to": "\ud83d' }),
+      both({ arguments: '\udc4b"}' }, { arguments: '\ude00"}' }),
+    ],
+    [
+      chunk({ tool_calls: [call(0, { name: "look" })] }),
+      chunk({ tool_calls: [call(1, { name: "go" })] }),
+      chunk({ tool_calls: [call(0, { arguments: '{"at": "👋"}' })] }),
+      chunk({ tool_calls: [call(1, { arguments: '{"to": "😀"}' })] }),
+    ],
+  ]) {
+    /** @type {{name: string, text: string, complete: boolean}[]} */
+    const calls = [];
+    const body = [...lines, chunk({}, /** @type {any} */ ("tool_calls")), ""].join("\n\n");
+    for await (const { call, name = "", text, complete = false } of readAnswer(response(body))) {
+      const so_far = calls[Number(call)] ?? { name: "", text: "" };
+      calls[Number(call)] = { name: so_far.name + name, text: so_far.text + text, complete };
+    }
+    assert.deepEqual(calls, [
+      { name: "look", text: '{"at": "👋"}', complete: true },
+      { name: "go", text: '{"to": "😀"}', complete: true },
+    ]);
+  }
+});
+
+test("events that keep a connection open, or follow the end, are no text and no error", async () => {
+  for (const idle of [
+    "event: ping\ndata:",
+    "data: [HEARTBEAT]",
+    "event: ping\ndata: now",
+    "data: ",
+  ])
+    assert.deepEqual(
+      await read(
+        response(`${idle}\n\n${chunk({ content: "é" }, /** @type {any} */ ("stop"))}\n\n`),
+      ),
+      { content: "é", reasoning: "", tool_call: "", parts: 1, reason: "stop" },
+    );
+  for (const end of ["data: [DONE] \n\n", "data: [DO", "event: end\ndata: bye\n\n"]) {
+    const whole = `${chunk({ content: "é" }, /** @type {any} */ ("stop"))}\n\n${end}`;
+    assert.equal((await read(response(whole))).content, "é");
+  }
+  const failed = `${chunk({ content: "é" })}\n\nevent: error\ndata: out of memory\n\n`;
+  await assert.rejects(read(response(failed)), { kind: "server", message: "out of memory" });
+});
+
+test("what came before a connection was lost is read, however slowly", async () => {
+  const lines = [..."abcdefghij"].map((content) => `${chunk({ content })}\n\n`).join("");
+  let pulls = 0;
+  const lost = new ReadableStream({
+    pull(controller) {
+      if (pulls++) controller.error(new TypeError("terminated"));
+      else controller.enqueue(bytesOf(lines));
+    },
+  });
+  let text = "";
+  await assert.rejects(
+    async () => {
+      for await (const delta of readAnswer(response(lost))) {
+        text += delta.text;
+        await new Promise((resolve) => setTimeout(resolve, 2));
+      }
+    },
+    { kind: "network" },
+  );
+  assert.equal(text, "abcdefghij");
+});
+
+test("a reader that leaves cancels the body, even if it has not begun or nothing comes", async () => {
+  await readAnswer(Promise.reject(new TypeError("failed"))).return(undefined);
+  for (const begins of [false, true]) {
+    let cancelled = false;
+    const silent = new ReadableStream({ cancel: () => void (cancelled = true) });
+    const answer = readAnswer(Promise.resolve(response(silent)));
+    const next = begins ? answer.next() : undefined;
+    await new Promise(setImmediate);
+    await answer.return(undefined);
+    assert.deepEqual(await next, begins ? { done: true, value: undefined } : undefined);
+    await new Promise(setImmediate);
+    assert.ok(cancelled);
+  }
+});
+
 test("a stream that breaks off says so, after all that had come", async () => {
   for (const [stream, words] of /** @type {const} */ ([
     [`${chunk({ content: "half" })}\n\n`, /ended before/],
@@ -457,4 +549,30 @@ test("what the engine separated comes behind the text that Python still decodes"
   for await (const { text, name } of readAnswer(response(lines.join("\n\n")), { stop: "STOP" }))
     if (name || text) said.push(name ?? text);
   assert.deepEqual(said.slice(0, 4), ["one", "two", "three", "four"]);
+});
+
+test("whole graphemes of the text come before what the engine separated", async (t) => {
+  const state = ["begun", false, "", null, "", "content"];
+  standIn(t, {
+    boot: () => ({}),
+    ask: (name, told, json, held, symbols) =>
+      name === "begin_steps"
+        ? [state]
+        : JSON.parse(symbols).map((/** @type {string | null} */ symbol) =>
+            symbol === null ? [[], "end", null] : [[["content", symbol]], null, state],
+          ),
+  });
+  const lines = [
+    chunk({ content: "Hello!" }),
+    chunk({ reasoning_content: "hm" }),
+    chunk({ content: "World" }),
+    chunk({ tool_calls: [{ index: 0, function: { name: "look", arguments: "{}" } }] }),
+    chunk({}, /** @type {any} */ ("stop")),
+    "",
+  ];
+  let said = "";
+  const options = { granularity: /** @type {const} */ ("grapheme") };
+  for await (const { text, name = "" } of readAnswer(response(lines.join("\n\n")), options))
+    said += name + text;
+  assert.equal(said, "Hello!hmWorldlook{}");
 });

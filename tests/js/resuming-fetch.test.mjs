@@ -1,6 +1,8 @@
 // resumingFetch: an answer of llama-server goes on after a lost connection, at every byte.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { test } from "node:test";
 import { readAnswer, resumingFetch } from "../../web/src/fetch.js";
 import { cutting, keeping } from "./kept-answers.mjs";
@@ -197,4 +199,37 @@ test("other requests, and a server that is not there, are those of fetch", async
   assert.deepEqual(server.asked, ["GET /v1/models"]);
   server.close();
   await assert.rejects(resumingFetch(chat(server.port), POST), { name: "TypeError" });
+});
+
+test("a page or an error in the place of the rest is not read, and asked for a bounded number of times", async () => {
+  for (const [cut, type, instead] of /** @type {const} */ ([
+    [false, "text/html", "<!doctype html>\n<p>app</p>\n"],
+    [true, "text/html", "<!doctype html>\n<p>app</p>\n"],
+    [true, "application/json", '{"error":"unknown route"}'],
+  ])) {
+    let asked = 0;
+    const server = createServer((request, answer) => {
+      request.resume();
+      const isFirst = request.method === "POST";
+      if (!isFirst) asked++;
+      answer.writeHead(200, { "content-type": isFirst ? "text/event-stream" : type });
+      if (!isFirst) return void answer.end(instead);
+      for (const chunk of CHUNKS.slice(0, cut ? 2 : 4)) answer.write(chunk);
+      if (cut) setTimeout(() => answer.socket?.resetAndDestroy(), 5);
+      else answer.end();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+    const options = { ...POST, signal: AbortSignal.timeout(60_000) };
+    const answer = readAnswer(resumingFetch(chat(port), options));
+    let text = "";
+    const read = async () => {
+      for await (const delta of answer) text += delta.text;
+    };
+    if (cut) await assert.rejects(read(), { name: "DetokError" });
+    else await read();
+    assert.equal(text, cut ? "né👩" : TEXT);
+    assert.ok(asked < 30, `asked ${asked} times`);
+    server.close().closeAllConnections();
+  }
 });

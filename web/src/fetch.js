@@ -10,6 +10,7 @@
 import { Decoder } from "./create-decoder.js";
 import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
+import { shaper } from "./graphemes.js";
 import { checked } from "./options.js";
 import { deltasOf } from "./read-events.js";
 
@@ -47,7 +48,27 @@ const encoder = new TextEncoder();
  * @param {ReadOptions} [given]
  * @returns {AsyncGenerator<Delta, string | undefined, void>}
  */
-export async function* readAnswer(response, given = {}) {
+export function readAnswer(response, given = {}) {
+  const arrived = Promise.resolve(response);
+  arrived.catch(() => {}); // perhaps nobody reads
+  const left = new AbortController();
+  const answer = reading(arrived, given, left.signal);
+  const end = answer.return.bind(answer);
+  answer.return = (value) => {
+    left.abort(); // else it would wait for the read before it
+    arrived.then(({ body }) => body?.cancel()).catch(() => {}); // fails if it is being read
+    return end(value);
+  };
+  return answer;
+}
+
+/**
+ * @param {Promise<Response>} response
+ * @param {ReadOptions} given
+ * @param {AbortSignal} left  Aborts when the reader leaves.
+ * @returns {AsyncGenerator<Delta, string | undefined, void>}
+ */
+async function* reading(response, given, left) {
   const { body: form, signal, ...options } = formApart(checked(given));
   const { ok, status, headers, body } = await unlessAborted(signal, response);
   if (!ok || !body)
@@ -76,6 +97,7 @@ export async function* readAnswer(response, given = {}) {
   // A stage that is still starting learns of an abort only when Python has booted.
   const onAbort = () => void open.cancel(signal?.reason).catch(() => {});
   signal?.addEventListener("abort", onAbort);
+  left.addEventListener("abort", onAbort);
   try {
     const [bytes, found] = await formatOf(
       source,
@@ -85,10 +107,11 @@ export async function* readAnswer(response, given = {}) {
     ).catch(lost);
     open = bytes;
     const [first, ...more] = stages(found, options, end); // may refuse an option
+    const whole = found === "bytes" ? bytes : kept(bytes, end, signal);
     /** @type {ReadableStream<Delta>} */
     const deltas = more.reduce(
       (stream, stage) => stream.pipeThrough(stage),
-      bytes.pipeThrough(first),
+      whole.pipeThrough(first),
     );
     const reader = (open = deltas.getReader());
     if (signal?.aborted) onAbort(); // before there was this reader
@@ -131,6 +154,33 @@ function apart(body, signal) {
         if (signal.aborted) return;
         if (done) controller.close();
         else controller.enqueue(value);
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/**
+ * A body that ends where it is lost: an error would drop what nobody has read yet.
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
+ * @param {{error?: DetokError}} end  Takes the error.
+ * @param {AbortSignal | undefined} signal
+ */
+function kept(body, end, signal) {
+  const reader = body.getReader();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          if (signal?.aborted) throw error;
+          end.error = /** @type {DetokError} */ (readingError(error));
+          controller.close();
+        }
       },
       cancel: (reason) => reader.cancel(reason),
     },
@@ -364,18 +414,26 @@ function asksPython({
  */
 function staged(options) {
   /** @type {Decoder<"deltas">} */
-  const decoder = new Decoder({ ...options, output: "deltas" });
+  const decoder = new Decoder({ ...options, granularity: undefined, output: "deltas" });
+  const shape = shaper(options.granularity, []); // of all channels: a change of it ends a grapheme
+  /** @param {Delta} delta @returns {any} */
+  const said = ({ channel, text, ...more }) => [channel, text, more];
+  /** @type {(deltas: Delta[], controller: TransformStreamDefaultController<Delta>, over?: boolean) => void} */
+  const give = (deltas, controller, over = false) => {
+    for (const delta of shape(deltas.map(said), over)) controller.enqueue(delta);
+  };
   /** @param {Delta[]} deltas @param {TransformStreamDefaultController<Delta>} controller */
   const show = async (deltas, controller) => {
-    for (const delta of deltas) controller.enqueue(delta);
+    give(deltas, controller);
     // What other channels say next comes after the text that Python still decodes.
-    while (decoder.waiting) for (const delta of await decoder.ready()) controller.enqueue(delta);
+    while (decoder.waiting) give(await decoder.ready(), controller);
+    if (decoder.finishReason) give([], controller, true);
     if (decoder.finishReason === "stop") controller.terminate(); // cancels the source
   };
   return new TransformStream({
     start: () => decoder.begun,
     async transform(delta, controller) {
-      if (delta.channel !== "content") return controller.enqueue(delta);
+      if (delta.channel !== "content") return give([delta], controller);
       await show(decoder.feed(encoder.encode(delta.text)), controller);
     },
     flush: (controller) => show(decoder.flush(), controller),

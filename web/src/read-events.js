@@ -138,65 +138,71 @@ const callsOf = (event, paths) =>
     ];
   });
 
+/** Events that keep a connection open. */
+const NO_TEXT = /^\s*(\[?(ping|pong|(keep-?)?alive|heart-?beat)\]?)?\s*$/i;
+
 /** Why an answer ended that may be cut short. */
 const LIMIT = /length|max|limit|incomplete/i;
 
+/** @param {string} text */
+function isJson(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Numbers the tool calls of an answer, and marks where each begins and ends. */
 class Calls {
-  /** @type {Call | undefined} */
-  #open;
-  #given = ""; // its arguments so far
+  /** Calls that may go on, by index. @type {Map<unknown, Call & {number: number, given: string}>} */
+  #open = new Map();
   /** @type {unknown[]} */
   #seen = [];
 
   /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
-    if (call.whole && this.#seen.includes(call.index)) return [];
+    const { index, id, name, text } = call;
+    if (call.whole && this.#seen.includes(index)) return [];
     /** @type {Delta[]} */
     const out = [];
     /** @type {Partial<Delta>} */
     let begin = {};
-    if (this.#begins(call)) {
-      out.push(...this.flush());
-      this.#seen.push(call.index);
-      this.#open = call;
-      begin = { name: call.name, ...(call.id && { id: call.id }) };
+    let open = this.#open.get(index);
+    // Some servers give all calls of an answer the same index, or none.
+    if (!open || (name !== "" && (id ? id !== open.id : index === undefined))) {
+      // Others may go on later, beside this one.
+      for (const other of this.#open.values())
+        if (other === open || other.index === undefined || isJson(other.given))
+          out.push(...this.#close(other));
+      open = { ...call, number: this.#seen.push(index) - 1, given: "" };
+      this.#open.set(index, open);
+      begin = { name, ...(id && { id }) };
     }
-    this.#given += call.text;
-    if (call.text || begin.name !== undefined) out.push({ ...this.#delta(call.text), ...begin });
+    open.given += text;
+    if (text || begin.name !== undefined)
+      out.push({ channel: "tool_call", text, call: open.number, ...begin });
     return out;
   }
 
-  /** @param {string} text @returns {Delta} */
-  #delta(text) {
-    return { channel: "tool_call", text, call: this.#seen.length - 1 };
-  }
-
-  /** Whether a piece begins a call. @param {Call} call */
-  #begins({ index, id, name }) {
-    if (!this.#open || index !== this.#open.index) return true;
-    // Some servers give all calls of an answer the same index, or none.
-    return name !== "" && (id ? id !== this.#open.id : index === undefined);
-  }
-
   /**
-   * The end of the open call; nothing if its arguments break off.
+   * The end of a call; nothing if its arguments break off.
+   * @param {{index: unknown, number: number, given: string}} open
    * @param {string} [reason]  Why the answer ended.
    * @returns {Delta[]}
    */
-  flush(reason = "") {
-    const [open, given] = [this.#open, this.#given];
-    this.#open = undefined;
-    this.#given = "";
+  #close({ index, number, given }, reason = "") {
+    this.#open.delete(index);
     // Some tools take other text than JSON.
-    let whole = !LIMIT.test(reason) && given[0] !== "{";
-    try {
-      JSON.parse(given);
-      whole = true;
-    } catch {
-      // as its beginning and the reason say
-    }
-    return open && whole ? [{ ...this.#delta(given ? "" : "{}"), complete: true }] : [];
+    const whole = isJson(given) || (!LIMIT.test(reason) && given[0] !== "{");
+    const text = given ? "" : "{}";
+    return whole ? [{ channel: "tool_call", text, call: number, complete: true }] : [];
+  }
+
+  /** The end of all calls. @param {string} [reason] @returns {Delta[]} */
+  flush(reason) {
+    return [...this.#open.values()].flatMap((open) => this.#close(open, reason));
   }
 }
 
@@ -204,10 +210,11 @@ class Calls {
  * Turn events into deltas. How the answer ended is written into `end`, because an error of the
  * stream would drop deltas that nobody has read yet.
  * @param {{reason?: string, error?: DetokError}} end
- * @returns {TransformStream<{data: string}, Delta>}
+ * @returns {TransformStream<{event: string, data: string}, Delta>}
  */
 export function deltasOf(end) {
-  const halves = { content: "", reasoning: "", tool_call: "" };
+  /** Half a surrogate pair that waits, by channel and call. @type {Map<string, Delta>} */
+  const halves = new Map();
   const calls = new Calls();
   let sent = "";
   let over = false;
@@ -219,10 +226,11 @@ export function deltasOf(end) {
    * @param {Delta} delta
    */
   const give = (controller, { channel, text, ...more }) => {
-    const whole = halves[channel] + text;
+    const key = `${channel} ${more.call}`;
+    const whole = (halves.get(key)?.text ?? "") + text;
     // An engine may write a character beyond U+FFFF as two escapes, in two events.
     const cut = whole.length - (/[\ud800-\udbff]$/.test(whole) && !more.complete ? 1 : 0);
-    halves[channel] = whole.slice(cut);
+    halves.set(key, { channel, text: whole.slice(cut), call: more.call });
     if (cut || more.name !== undefined || more.complete)
       controller.enqueue({
         channel,
@@ -231,13 +239,14 @@ export function deltasOf(end) {
       });
   };
   return new TransformStream({
-    transform({ data }, controller) {
-      if (/^"?\[DONE\]"?$/.test(data)) {
+    transform({ event: type, data }, controller) {
+      if (NO_TEXT.test(data)) return;
+      if (/^\s*"?\[DONE\]"?\s*$/.test(data)) {
         over = true;
         return;
       }
       const fail = (/** @type {string} */ sentence, /** @type {number} */ code = NaN) => {
-        end.error = new DetokError(sentence, {
+        end.error ??= new DetokError(sentence, {
           kind: "server",
           retry: true,
           code: code >= 100 && code < 5000 ? code : undefined,
@@ -248,6 +257,8 @@ export function deltasOf(end) {
       try {
         value = JSON.parse(data);
       } catch {
+        if (over || NO_TEXT.test(type)) return; // as clients of events do with what they don't know
+        if (type === "error") return fail(data);
         return fail(
           "The server sent an event that is not JSON: the stream was cut, or it does not come from an engine. The text so far is kept.",
         );
@@ -285,9 +296,9 @@ export function deltasOf(end) {
     },
     flush(controller) {
       if (over) for (const delta of calls.flush(end.reason)) give(controller, delta);
-      for (const channel of /** @type {const} */ (["reasoning", "content", "tool_call"])) {
-        if (halves[channel]) controller.enqueue({ channel, text: "\ufffd" });
-      }
+      for (const { channel, text, call } of halves.values())
+        if (text)
+          controller.enqueue({ channel, text: "\ufffd", ...(call !== undefined && { call }) });
       if (!isKnown && unknown)
         end.error ??= new DetokError(
           `The server's answer has an unknown shape (${unknown}); read it yourself, and write its text into a DetokStream.`,

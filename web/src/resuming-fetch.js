@@ -72,7 +72,7 @@ class KeptAnswer {
     try {
       const response = await this.#first(again);
       const { status, statusText, headers, body } = response;
-      if (body && headers.get("content-type")?.startsWith("text/event-stream"))
+      if (body && isEvents(response))
         return new Response(this.#resumed(body), { status, statusText, headers });
       this.#end();
       return response;
@@ -90,7 +90,8 @@ class KeptAnswer {
         // If the connection was lost before its first byte, the server may have begun the answer.
         if (again || this.#tries) {
           const kept = await this.#ask("GET");
-          if (kept.ok || again) return kept;
+          if (isEvents(kept) || again) return kept;
+          await kept.body?.cancel();
         }
         return await fetch(this.request.clone());
       } catch (error) {
@@ -162,7 +163,7 @@ class KeptAnswer {
       this.request.signal.throwIfAborted();
       if (this.#ended.signal.aborted) return undefined;
       const response = await this.#ask("GET").catch(() => undefined);
-      if (response?.ok && response.body) return response.body.getReader();
+      if (response?.body && isEvents(response)) return response.body.getReader();
       await response?.body?.cancel();
       status = response?.status;
     }
@@ -217,6 +218,10 @@ class KeptAnswer {
     this.request.signal.removeEventListener("abort", this.#stop);
   }
 }
+
+/** Whether a response is an answer, and not a page or a refusal. @param {Response} response */
+const isEvents = ({ ok, headers }) =>
+  ok && headers.get("content-type")?.startsWith("text/event-stream");
 
 const hex = (/** @type {number} */ word) => word.toString(16).padStart(8, "0");
 
