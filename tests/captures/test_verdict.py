@@ -1,6 +1,7 @@
 """Who broke a stream: each rule by a file in the shape of the servers that it is about."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,9 @@ from page_rig import fill
 
 from detok_py.captures import page as captures
 from detok_py.captures.mojibake import CAUSES, CONSOLE
-from detok_py.page import answer
+from detok_py.captures.rules import LESS
 
 STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
-
-
-@pytest.fixture(autouse=True)
-def no_vocabulary_is_known_yet():
-    answer.kept_vocabularies.clear()
 
 
 def read(data: "str | bytes") -> Any:
@@ -523,3 +519,9 @@ def test_what_failed_otherwise_is_not_called_whole():
     error = {"error": {"message": "CUDA out of memory"}}
     for last in (error, finish("content_filter")):
         assert "Nothing else broken was found" in read(sse(delta("né"), last))["verdict"]
+
+
+def test_the_page_has_words_for_whom_else_a_rule_may_mean():
+    page = (STREAMS.parents[2] / "web" / "demo" / "faults.js").read_text("utf-8")
+    words = page[page.index("const OR_ELSE = {") :].partition("};")[0]
+    assert set(re.findall(r"^  (\w+):", words, re.MULTILINE)) == set(LESS.values())

@@ -6,7 +6,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { DetokTransport } from "../../web/src/ai-sdk.js";
 import { unpack } from "../../web/src/boot-micropython.js";
+import { connect } from "../../web/src/connect.js";
+import { shutDown } from "../../web/src/decoder.js";
 import { shaper } from "../../web/src/graphemes.js";
 import { graphemes } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
@@ -320,6 +323,82 @@ test("deltas of whole graphemes keep their channels, and nothing is left in the 
     ),
     [{ channel: "content", text: "e" }],
   );
+});
+
+test("a whole JSON value ends its last grapheme", () => {
+  const shape = shaper("grapheme");
+  shape([["content", '{"a":']], false);
+  assert.deepEqual(shape([["content", "1}", { complete: true }]], false), [
+    { channel: "content", text: ":1}", complete: true },
+  ]);
+});
+
+/** A bridge whose every answer is these events. */
+function answering(t, ...events) {
+  globalThis.Worker = class {
+    constructor() {
+      const { port1, port2 } = new MessageChannel();
+      const idle = { boot: () => ({}), prepare() {}, tell() {}, release() {} };
+      const connect = (stream) => postNote(port2, "batch", { stream, at: Date.now(), events });
+      answerCalls(port2, { ...idle, connect });
+      return Object.assign(port1, { terminate: () => port2.close() });
+    }
+  };
+  t.after(() => {
+    shutDown();
+    delete globalThis.Worker;
+  });
+}
+const said = (...deltas) => ({ type: "text", deltas, count: 1, position: 1 });
+const finished = (reason) => ({ type: "finished", reason, deltas: [] });
+
+test("a delta that completes the value still says so when it is joined to one before", async (t) => {
+  const value = [said(["content", '{"a":']), said(["content", "1}", { complete: true }])];
+  answering(t, ...value, said(["content", "\n"]), finished("eos"));
+  const answer = connect("ws://127.0.0.1:1/stream", { prompt: "x", format: "json" });
+  await answer.finished;
+  const read = [];
+  for await (const delta of answer) read.push(delta);
+  assert.deepEqual(read, [
+    { channel: "content", text: '{"a":1}', complete: true },
+    { channel: "content", text: "\n" },
+  ]);
+});
+
+test("the AI SDK learns that a limit has cut a call, and asks for no tool", async (t) => {
+  const call = { call: 0, name: "look" };
+  answering(
+    t,
+    said(["tool_call", "", call]),
+    said(["tool_call", '{"x":', { call: 0 }]),
+    finished("length"),
+  );
+  const storage = { getItem: () => null, setItem() {}, removeItem() {} };
+  const stream = await new DetokTransport("ws://127.0.0.1:1/stream", { storage }).sendMessages({
+    chatId: "c",
+    messages: [{ role: "user", parts: [{ type: "text", text: "hi" }] }],
+  });
+  const chunks = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  assert.equal(chunks.at(-1).finishReason, "length");
+});
+
+test("a store that stops before its answer has come ends it when it comes", async () => {
+  let left = false;
+  const late = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => new Promise(() => {}),
+      return: async () => void (left = true),
+    }),
+  };
+  let come;
+  const store = new AnswerStore(() => new Promise((resolve) => (come = () => resolve(late))));
+  const sent = store.send("x");
+  store.stop();
+  assert.equal((await sent).reason, "cancelled");
+  come();
+  await new Promise(setImmediate);
+  assert.ok(left);
 });
 
 test("a store of any answer says how it ended, without frames and whatever its source does", async () => {

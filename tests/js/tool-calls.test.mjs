@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addDelta, callsIn, turns } from "../../web/examples/chat/parts.js";
-import { turnsOf, withCalls } from "../../web/src/tool-calls.js";
+import { callReader, readToolCalls, turnsOf, withCalls } from "../../web/src/tool-calls.js";
 
 const calls = [
   { id: "1", name: "look", input: { at: 1 }, result: ["é"] },
@@ -66,6 +66,21 @@ test("text or a step after an answered call is a message of its own, behind the 
     [[], ["assistant  0"]],
   ]))
     assert.deepEqual(roles(parts), expected);
+});
+
+test("calls between tags are the same however their text comes", () => {
+  const text = ' {"name":"a","arguments":{"x":"}}\\\\\\""}} {"name":"b"}\n[1] {"na';
+  const whole = readToolCalls(text);
+  assert.deepEqual(
+    whole.map((call) => call.name ?? call.text),
+    ["a", "b", "[1]", '{"na'],
+  );
+  for (let size = 1; size < 5; size++) {
+    const read = callReader();
+    let calls;
+    for (let at = 0; at < text.length; at += size) calls = read(text.slice(at, at + size));
+    assert.deepEqual(calls, whole);
+  }
 });
 
 test("the example of a chat shows each call in a format, and sends it back with an answer", () => {

@@ -64,7 +64,9 @@ const OR_ELSE = {
   model: ", unless the model wrote the �",
   recorder: ", or by what recorded it",
   sender: ", by the server, or by what recorded it",
+  server: ", or by the server",
   gateway: ", or by a gateway",
+  read: ", or by what recorded it",
   reader: ", by the server, by a proxy, or by what recorded it",
   doubt: "",
 };

@@ -277,6 +277,7 @@ async function* chunks(answer) {
   else if (error) yield { type: "error", errorText: error.message };
   else {
     yield { type: "finish-step" };
-    yield { type: "finish", finishReason: calls ? "tool-calls" : (REASONS[reason] ?? "other") };
+    const finishReason = calls && reason !== "length" ? "tool-calls" : (REASONS[reason] ?? "other");
+    yield { type: "finish", finishReason };
   }
 }

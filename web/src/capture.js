@@ -47,9 +47,10 @@ import { packingOf, unpack } from "./unpack.js";
  * @property {string} said  What happened, in a sentence.
  * @property {BrokenPlace[]} places  At most 200.
  * @property {number} count  Of all places.
- * @property {"" | "model" | "recorder" | "sender" | "gateway" | "reader" | "doubt"} less  Who else
- *   it may have been, if the rule knows less than `who`: the model, what recorded the stream, that
- *   or the server, a gateway, anything that read it, or nobody.
+ * @property {"" | "model" | "server" | "recorder" | "sender" | "gateway" | "read" | "reader" |
+ *   "doubt"} less  Who else it may have been, if the rule knows less than `who`: the model, the
+ *   server, what recorded the stream, that or the server, a gateway, what read or recorded it,
+ *   anything on the way, or nobody.
  *
  * @typedef {object} CaptureSource  Where a recorded stream comes from.
  * @property {string} [server]  The name of the server.

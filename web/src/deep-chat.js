@@ -8,7 +8,7 @@
 
 import { Answer } from "./connect.js";
 import { asDetokError, DetokError } from "./decoder.js";
-import { readToolCalls, toolCallOf } from "./tool-calls.js";
+import { callReader, toolCallOf } from "./tool-calls.js";
 
 /**
  * @typedef {object} CallOption  What is done with calls, for which deep-chat has no part.
@@ -51,14 +51,13 @@ export function detokHandler(url, { onToolCalls, ...options } = {}) {
       const answer = new Answer(url, { ...options, messages });
       stopClicked.listener = () => answer.cancel();
       onOpen();
-      let written = "";
+      const read = callReader();
       for await (const { channel, text, call } of answer)
         if (channel === "content") {
           shown = true;
           await onResponse({ text });
         } else if (channel === "tool_call") {
-          if (call === undefined) written += text;
-          onToolCalls?.(written ? readToolCalls(written) : answer.calls.map(toolCallOf));
+          onToolCalls?.(call === undefined ? read(text) : answer.calls.map(toolCallOf));
         }
     } catch (error) {
       // deep-chat 2.4 shows an error of a stream only after some text.

@@ -48,7 +48,10 @@ export function shaper(granularity, calls) {
       if (channel !== last) end();
       last = channel;
       const call = more && "call" in more ? more : undefined;
-      out.push({ channel, text: whole && !call ? whole.feed(text) : text, ...more });
+      const shown = whole && !call ? whole.feed(text) : text;
+      // A whole JSON value ends a grapheme too.
+      const rest = whole && !call && more?.complete ? whole.flush() : "";
+      out.push({ channel, text: shown + rest, ...more });
       if (call) {
         const before = calls[call.call] ?? { id: null, name: "", arguments: "", complete: false };
         calls[call.call] = { ...before, ...call, arguments: before.arguments + text };

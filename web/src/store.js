@@ -8,7 +8,7 @@
 
 import { Answer } from "./connect.js";
 import { DetokError, asDetokError } from "./decoder.js";
-import { readToolCalls, toolCallOf } from "./tool-calls.js";
+import { callReader, toolCallOf } from "./tool-calls.js";
 
 /**
  * @template Request
@@ -145,7 +145,7 @@ export class AnswerStore {
   #taker(tell) {
     /** @type {import("./detok-stream.js").Call[]} */
     const calls = [];
-    let tool = "";
+    const read = callReader();
     return ({ channel, text, call, ...more }) => {
       /** @type {Partial<AnswerState>} */
       let change;
@@ -155,7 +155,7 @@ export class AnswerStore {
         change = { toolCalls: calls.map(toolCallOf) };
       } else if (channel === "content") change = { text: this.#state.text + text };
       else if (channel === "reasoning") change = { reasoning: this.#state.reasoning + text };
-      else change = { toolCalls: readToolCalls((tool += text)) };
+      else change = { toolCalls: read(text) };
       tell({ ...change, status: "streaming" });
     };
   }
@@ -235,7 +235,12 @@ async function readThrough(answer, signal, take) {
     });
   try {
     const given = await unlessAborted(answer);
-    if (signal.aborted) return end("cancelled");
+    if (signal.aborted) {
+      Promise.resolve(answer)
+        .then((late) => reading(late)[1]())
+        .catch(() => {});
+      return end("cancelled");
+    }
     if (!given)
       throw new DetokError(
         `The function that answers returned ${given}, and must return an answer.`,

@@ -44,22 +44,52 @@ export const toolCallOf = ({ id, name, arguments: text, complete }) => ({
 });
 
 /** @param {string} text @returns {ToolCall[]} */
-export function readToolCalls(text) {
-  return pieces(text).flatMap((piece) => {
-    let value;
-    try {
-      value = JSON.parse(piece);
-    } catch {
-      return [{ text: piece }];
+export const readToolCalls = (text) => callReader()(text);
+
+/**
+ * A function that takes the next text, and returns the calls so far. A call ends with its outermost
+ * closing bracket.
+ * @returns {(text: string) => ToolCall[]}
+ */
+export function callReader() {
+  /** @type {ToolCall[]} */
+  const whole = [];
+  let [rest, at, depth, quoted] = ["", 0, 0, false];
+  return (text) => {
+    rest += text;
+    for (; at < rest.length; at++) {
+      const letter = rest[at];
+      if (quoted) {
+        if (letter === "\\") at++;
+        else quoted = letter !== '"';
+      } else if (letter === '"') quoted = true;
+      else if (letter === "{" || letter === "[") depth++;
+      else if ((letter === "}" || letter === "]") && --depth === 0) {
+        whole.push(...callsIn(rest.slice(0, at + 1).trim()));
+        rest = rest.slice(at + 1);
+        at = -1;
+      }
     }
-    return [value]
-      .flat()
-      .map((call) =>
-        typeof call?.name === "string"
-          ? { name: call.name, arguments: call.arguments ?? call.parameters ?? {}, text: piece }
-          : { text: piece },
-      );
-  });
+    const open = rest.trim();
+    return open ? [...whole, { text: open }] : [...whole];
+  };
+}
+
+/** @param {string} text @returns {ToolCall[]} */
+function callsIn(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return [{ text }];
+  }
+  return [value]
+    .flat()
+    .map((call) =>
+      typeof call?.name === "string"
+        ? { name: call.name, arguments: call.arguments ?? call.parameters ?? {}, text }
+        : { text },
+    );
 }
 
 /**
@@ -136,25 +166,4 @@ export function turnsOf(role, tools) {
     /** The messages. */
     end,
   };
-}
-
-/** Cut a text after each outermost closing bracket. @param {string} text */
-function pieces(text) {
-  const out = [];
-  let depth = 0;
-  let from = 0;
-  let quoted = false;
-  for (let at = 0; at < text.length; at++) {
-    const letter = text[at];
-    if (quoted) {
-      if (letter === "\\") at++;
-      else quoted = letter !== '"';
-    } else if (letter === '"') quoted = true;
-    else if (letter === "{" || letter === "[") depth++;
-    else if ((letter === "}" || letter === "]") && --depth === 0) {
-      out.push(text.slice(from, at + 1));
-      from = at + 1;
-    }
-  }
-  return [...out, text.slice(from)].map((piece) => piece.trim()).filter(Boolean);
 }

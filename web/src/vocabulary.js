@@ -85,8 +85,8 @@ const versionOf = ({ headers }) =>
   );
 
 /**
- * The server's response; undefined if it has the kept file, or if the server cannot be reached or
- * says nothing in time. Asks with GET, because some servers refuse HEAD.
+ * The server's response; undefined if it has the kept file, or if the server cannot be reached,
+ * says nothing in time, or answers that it is busy or broken. Asks with GET, because some servers refuse HEAD.
  * @param {URL} url
  * @param {Response} kept
  * @param {Options} options
@@ -97,7 +97,8 @@ async function newerThan(url, kept, { signal, timeout = 30_000 }) {
   try {
     const now = await fetch(url, { cache: "no-cache", signal: stop.signal });
     const isSame = versionOf(kept).length && String(versionOf(now)) === String(versionOf(kept));
-    if (!now.ok || !isSame) return now;
+    const isAway = now.status >= 500 || now.status === 429;
+    if (!isAway && !(now.ok && isSame)) return now;
     void now.body?.cancel();
   } catch {
     signal?.throwIfAborted();
