@@ -1,6 +1,7 @@
 """An HTTP server on a free port of this machine, while a block runs."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -8,11 +9,12 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def local_server(handler: Any) -> Iterator[Any]:
-    """Serve with a handler of http.server. Gives the server, with its `url`, which ends without a
-    slash.
+def local_server(handler: Any, **options: Any) -> Iterator[Any]:
+    """Serve with a handler of http.server, which logs nothing. Gives the server, with its `url`,
+    which ends without a slash.
     """
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    quiet = type(handler.__name__, (handler,), {"log_message": lambda *_: None})
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(quiet, **options))
     server.daemon_threads = True
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -1,7 +1,6 @@
 """What is published for Python: which files the packages have, their size, content and metadata."""
 
 import email
-import functools
 import gzip
 import hashlib
 import http.server
@@ -327,9 +326,6 @@ class Index(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_):
-        pass
-
 
 def test_micropip_takes_the_small_wheel_whose_public_names_have_their_docstrings(
     dist, small, tmp_path
@@ -339,8 +335,7 @@ def test_micropip_takes_the_small_wheel_whose_public_names_have_their_docstrings
     script = tmp_path / "install.mjs"
     script.write_text(INSTALLER % ((runtime / "pyodide.mjs").as_uri(), json.dumps(info)))
     (micropip,) = runtime.glob("micropip-*.whl")
-    handler = functools.partial(Index, directory=str(dist))
-    with local_server(handler) as server:
+    with local_server(Index, directory=str(dist)) as server:
         server.asked = []
         words = (script, runtime / "python_stdlib.zip", micropip, f"{server.url}/simple")
         command = ["node", *map(str, words)]

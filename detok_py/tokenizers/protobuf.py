@@ -65,12 +65,3 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return number, at
         shift += 7
     raise IndexError
-
-
-def signed(number: int) -> int:
-    """Return a varint as an int32, whose negative numbers have ten bytes.
-
-    >>> signed(2**64 - 1), signed(2)
-    (-1, 2)
-    """
-    return number - (1 << 64) if number >> 63 else number

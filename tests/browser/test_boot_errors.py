@@ -136,9 +136,6 @@ class Files(http.server.BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):  # the page may have what it wanted to know
             self.wfile.write(body)
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture(scope="module")
 def site():

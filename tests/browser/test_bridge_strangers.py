@@ -63,9 +63,6 @@ class Stranger(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<!doctype html><link rel=icon href=data:,><title>elsewhere</title>")
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def stranger() -> Any:

@@ -260,9 +260,6 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
         folder, _, name = path.split("?")[0].lstrip("/").partition("/")
         return str(ROOT / self.roots.get(folder, "nowhere") / name)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["pyscript", "pyscript-worker"])
@@ -342,9 +339,6 @@ class Front(http.server.BaseHTTPRequestHandler):
                     piece = data[at : at + cut]
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             self.wfile.write(b"0\r\n\r\n")
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture

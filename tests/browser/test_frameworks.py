@@ -38,9 +38,6 @@ class Files(http.server.SimpleHTTPRequestHandler):
         ".wasm": "application/wasm",
     }
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture(scope="module")
 def package():

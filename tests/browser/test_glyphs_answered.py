@@ -85,9 +85,6 @@ if (location.search === "?auto") ask();
 
 
 class Chat(BaseHTTPRequestHandler):
-    def log_message(self, format, *args):
-        pass
-
     def do_GET(self):
         """Serve a page below /page/, and streams elsewhere."""
         _, _, name = self.path.partition("?")[0].partition("/page/")

@@ -287,9 +287,6 @@ class Relay(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     engine = ""
 
-    def log_message(self, format, *args):
-        pass
-
     def do_GET(self):
         page = """<!doctype html><meta charset=utf-8><title>relay</title><link rel=icon href=data:,><main></main><script type=module>
             const decoder = new TextDecoder();
@@ -337,9 +334,6 @@ class Embedding(BaseHTTPRequestHandler):
     """
 
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, format, *args):
-        pass
 
     def do_GET(self):
         page = """<!doctype html><meta charset=utf-8><title>embeds</title><link rel=icon href=data:,><main></main><script type=module>

@@ -58,9 +58,6 @@ document.documentElement.dataset.state = "finished";
 class Engine(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format, *args):
-        pass
-
     def do_GET(self):
         url = urlsplit(self.path)
         query = dict(parse_qs(url.query))

@@ -218,7 +218,7 @@ def test_the_test_that_the_page_copies_fails_where_each_chunk_is_decoded_alone(
     spec = booted.page.evaluate(copied.COPY, "Playwright Test, of a chat page")
     for name in ("true", "false"):
         (tmp_path / f"{name}.html").write_text(copied.PAGE.replace("ALONE", name))
-    with serving(tmp_path, copied.Quiet) as address:
+    with serving(tmp_path) as address:
         for name in ("true", "false"):
             text = spec.replace("http://127.0.0.1:3000", f"{address}/{name}.html")
             (app / f"copied-{name}.spec.ts").write_text(text, encoding="utf-8")

@@ -66,9 +66,6 @@ class Files(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Security-Policy", POLICY)
         super().end_headers()
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):

@@ -4,10 +4,8 @@ what the state of the hooks makes of any answer.
 
 import asyncio
 import contextlib
-import http.server
 import json
 import threading
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,11 +18,6 @@ from stock_llama_server import llama_server
 from detok_py.bridge.engines.recite import texts
 
 TEXTS = {text["prompt"]: text["text"] for text in texts()}
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 class LateCuts(CuttingProxy):
@@ -69,7 +62,7 @@ ASK = """async ([address, prompt, resumed]) => {
 @pytest.mark.engine
 def test_an_answer_of_llama_server_survives_connections_that_end_after_some_bytes(page):
     prompt = "flags: "
-    with serving(ROOT / "web", Quiet) as origin, llama_server() as url:
+    with serving(ROOT / "web") as origin, llama_server() as url:
         page.goto(f"{origin}/package.json")
         for most, how in ((5_003, "close"), (8_000, "reset")):
             with cutting(urlsplit(url).port, [(DOWN, most, how)] * 99) as proxy:

@@ -1,6 +1,5 @@
 """The view of `d.widget`, in a page that has the model which anywidget would give it."""
 
-import http.server
 import json
 import shutil
 from pathlib import Path
@@ -35,13 +34,6 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A notebook
 </script></html>"""
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Python's own static server, without its log."""
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def view(page: Any, tmp_path: Path) -> Any:
     """Show a stream; returns its element."""
@@ -58,7 +50,7 @@ def view(page: Any, tmp_path: Path) -> Any:
 
     for name in ("player.js", "player.css"):
         shutil.copy(SOURCES / name, tmp_path)
-    with serving(tmp_path, Handler) as address:
+    with serving(tmp_path) as address:
         yield show
     assert wrong == []
 

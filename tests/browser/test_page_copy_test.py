@@ -1,7 +1,6 @@
 """Copy as test: what the page writes fails where a program breaks the stream, else it passes."""
 
 import contextlib
-import http.server
 import json
 import runpy
 import subprocess
@@ -62,13 +61,6 @@ def browser_type_launch_args(browser_type_launch_args):
 """
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A static server without a log."""
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def copied(booted: Any) -> Any:
     """Copy the shown stream as a test."""
@@ -81,7 +73,7 @@ def chat_pages(tmp_path: Path) -> Any:
     for name in ("true", "false"):
         (tmp_path / f"{name}.html").write_text(PAGE.replace("ALONE", name))
     with contextlib.ExitStack() as stack:
-        address = stack.enter_context(serving(tmp_path, Quiet))
+        address = stack.enter_context(serving(tmp_path))
         yield [f"{address}/{name}.html" for name in ("true", "false")]
 
 

@@ -54,9 +54,6 @@ class Files(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Security-Policy", self.policy)
         super().end_headers()
 
-    def log_message(self, *_):
-        pass
-
 
 @pytest.fixture(scope="module")
 def cdn(tmp_path_factory):

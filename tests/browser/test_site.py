@@ -4,7 +4,6 @@ it.
 
 import contextlib
 import doctest
-import http.server
 import json
 import re
 from pathlib import Path
@@ -24,18 +23,11 @@ TOKENIZER = ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json"
 SUB_PATH = "/some/path/"
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Python's own static server, without its log."""
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="session")
 def serve_folder() -> Any:
     """Serve a folder, which has the site in a sub-path; return the address of the site."""
     with contextlib.ExitStack() as stack:
-        yield lambda root: stack.enter_context(serving(root, Handler)) + SUB_PATH
+        yield lambda root: stack.enter_context(serving(root)) + SUB_PATH
 
 
 @pytest.fixture(scope="session")

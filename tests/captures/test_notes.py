@@ -8,12 +8,6 @@ from stream_samples import STREAMS
 from test_verdict import delta, finish, read, response, sse, tgi, usage, whole
 
 from detok_py.errors import CaptureError
-from detok_py.page import answer
-
-
-@pytest.fixture(autouse=True)
-def no_vocabulary_is_known_yet():
-    answer.kept_vocabularies.clear()
 
 
 def test_what_is_not_about_the_text_is_apart_for_the_alert():

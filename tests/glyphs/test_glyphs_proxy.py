@@ -29,9 +29,6 @@ BLOB = b"\0asm\1\0\0\0" + bytes(range(256)) * 4
 class EngineRequest(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
     def do_GET(self) -> None:
         self.server.seen.append((self.path, dict(self.headers.items())))
         self.server.sockets.add(self.client_address)

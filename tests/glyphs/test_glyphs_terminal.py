@@ -113,9 +113,6 @@ def test_a_chat_that_waits_for_the_next_prompt_is_asked_and_judged(check, decode
 class Engine(BaseHTTPRequestHandler):
     """Streams the true text as server-sent events, a character at a time."""
 
-    def log_message(self, format, *args):
-        pass
-
     def do_GET(self):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")

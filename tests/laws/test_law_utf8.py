@@ -96,27 +96,27 @@ def digest_by_byte(alphabet: list[int], length: int) -> str:
     """
     digest = hashlib.sha256()
     letters = [bytes([b]) for b in alphabet]
-    steps: dict[bytes, list[tuple[bytes, bytes]]] = {}
+    steps: dict[bytes, list[tuple[bytes, bytes, bytes]]] = {}
 
     def out(text: str) -> bytes:
         raw = text.encode()
         return bytes([len(raw)]) + raw
 
-    def after(held: bytes) -> list[tuple[bytes, bytes]]:
+    def after(held: bytes) -> list[tuple[bytes, bytes, bytes]]:
         if held not in steps:
             steps[held] = []
             for letter in letters:
                 stream = StreamingDetokenizer()
                 stream.feed(held)
-                steps[held].append((out(stream.feed(letter)), stream.held))
+                text, h = out(stream.feed(letter)), stream.held
+                steps[held].append((text, h, out(stream.flush())))
         return steps[held]
 
     def walk(held: bytes, before: bytes, left: int) -> None:
         if left == 1:
-            flushed = {h: out(h.decode("utf-8", "replace")) for _, h in after(held)}
-            digest.update(b"".join([before + text + flushed[h] for text, h in after(held)]))
+            digest.update(b"".join([before + text + end for text, _, end in after(held)]))
             return
-        for text, h in after(held):
+        for text, h, _ in after(held):
             walk(h, before + text, left - 1)
 
     walk(b"", b"", length)
