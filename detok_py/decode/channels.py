@@ -453,8 +453,8 @@ class Channels:
         self._node = 0
         self._ended = True
 
-    def save(self, to_go_back: bool = False) -> "Saved":
-        """Return the state as plain values, also `to_go_back` in this object."""
+    def save(self, mark: bool = False) -> "Saved":
+        """Return the state as plain values; as a `mark` too."""
         flags = (self._at_start, self._new_call, self._ended)
         # Behind the start the count says nothing: equal states are saved alike.
         text = (self._name, self._node, self.held, self._shown if self._at_start else 0)

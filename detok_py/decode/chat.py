@@ -354,7 +354,7 @@ class ChatStream(Generic[Chunk]):
         stops = bool(parts.channels.options["stop"]) and tokens >= rules.least
         if stops and not hasattr(parts.source, "save"):
             return False
-        before = parts.save(to_go_back=True) if stops else None
+        before = parts.save(mark=True) if stops else None
         parts.take_text(out, parts.source.feed(ids), tokens + len(ids))
         if before is not None and parts.finish_reason is not None:
             parts.load(before)  # so that the ids behind the stop are not taken

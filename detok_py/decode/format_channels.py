@@ -457,10 +457,10 @@ class FormatChannels:
 
     # ------------------------------------------------------------ the state
 
-    def save(self, to_go_back: bool = False) -> Any:
-        """Return the state as plain values; with `to_go_back` in brief, for this object only."""
+    def save(self, mark: bool = False) -> Any:
+        """Return the state as plain values; with `mark` in brief, to go back in this object."""
         calls: Any = self.reader.calls_mark
-        if not to_go_back:
+        if not mark:
             calls = [(c.id, c.name, tuple(c.parts), c.complete) for c in self.calls]
         own = self._at, self._ahead, self._safe, self._ended
         return self.reader.state, self._edges.save(), own, calls
@@ -472,9 +472,13 @@ class FormatChannels:
         reader, edges, own, calls = state
         self._at, self._ahead, self._safe, self._ended = own
         if isinstance(calls, tuple):
-            self.reader.go_back(reader, calls)
-        else:
-            self.reader.load(reader, calls)
+            count, call_id, complete, parts = calls
+            del self.calls[count:]
+            for last in self.calls[-1:]:
+                last.id, last.complete = call_id, complete
+                del last.parts[parts:]
+            calls = None
+        self.reader.load(reader, calls)
         self._edges.load(edges)
 
     @staticmethod

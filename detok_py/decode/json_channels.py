@@ -176,7 +176,7 @@ class JsonChannels(Channels):
         if self._mode == VALUE and not self._depth and not self._quote:
             self._mode = DONE
 
-    def save(self, to_go_back: bool = False) -> Any:
+    def save(self, mark: bool = False) -> Any:
         """Return the state as plain values."""
         return Channels.save(self) + ((self._mode, self._depth, self._quote, self._so_far),)
 

@@ -359,7 +359,7 @@ class Pipeline:
         futures = None if self.waiting else self._source_futures()
         if not self.waiting and futures is None:
             return ""
-        before = self.save(to_go_back=True)
+        before: Any = self._saved()
         starts = []
         for depth, _, _ in self.rules.search.prefixes(self.state) if self.waiting else ():
             out: list[Delta] = []
@@ -372,7 +372,7 @@ class Pipeline:
         if self.waiting:
             self._release(released, 0)
             futures = self._source_futures() or [("", False)]
-            before, first = self.save(to_go_back=True), before
+            before, first = self._saved(), before
         else:
             first = before
         for text, ends in futures or ():
@@ -416,10 +416,10 @@ class Pipeline:
 
     def _saved(self) -> "Saved | None":
         """Return the state to go back to, None if the source cannot save its own."""
-        return self.save(to_go_back=True) if hasattr(self.source, "save") else None
+        return self.save(mark=True) if hasattr(self.source, "save") else None
 
-    def save(self, to_go_back: bool = False) -> "Saved":
-        """Return the whole state as plain values; with `to_go_back` in brief, for this object."""
+    def save(self, mark: bool = False) -> "Saved":
+        """Return the whole state as plain values; with `mark` in brief, to go back here."""
         own = (
             self.state,
             tuple(self.waiting),
@@ -429,7 +429,7 @@ class Pipeline:
             self.ended,
             self.ahead,
         )
-        return self.source.save(), self.channels.save(to_go_back), own
+        return self.source.save(), self.channels.save(mark), own
 
     def load(self, state: "Saved") -> None:
         """Take a state that `save` of a pipeline made alike returned, or what JSON made of it."""

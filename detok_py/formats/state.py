@@ -221,16 +221,6 @@ class State:
         last = self.calls[-1]
         return len(self.calls), last.id, last.complete, len(last.parts)
 
-    def go_back(self, state: Any, mark: "tuple[int, str | None, bool, int]") -> None:
-        """Take the state of the time when `calls_mark` was `mark`."""
-        count, call_id, complete, parts = mark
-        del self.calls[count:]
-        if count:
-            last = self.calls[-1]
-            last.id, last.complete = call_id, complete
-            del last.parts[parts:]
-        self.load(state)
-
     # ------------------------------------------------------------ what waits
 
     @property

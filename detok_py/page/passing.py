@@ -163,7 +163,7 @@ def passing(
     within = channels.begins_call if reader is None else reader.call.raw or reader.at not in PLACES
     if within or channels.options.get("format") == "json":
         return None
-    before, channel = channels.save(to_go_back=True), channels.channel
+    before, channel = channels.save(), channels.channel
     out: list[Any] = []
     calls = channels.mark_call()
     channels.feed_into(out, NEUTRAL)

@@ -245,9 +245,7 @@ class _Window:
     def rollback(self, mark: Any) -> int:
         back: int = self.count - mark[3][1]
         if back < 0:
-            raise ValueError(
-                "this mark lies ahead of the text: it was made after what has been rolled back"
-            )
+            raise ValueError("This mark was made after the position of the stream.")
         self.load(mark)
         return back
 

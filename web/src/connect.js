@@ -317,10 +317,9 @@ export class Answer extends EventTarget {
   /** @param {Delta} delta */
   #give(delta) {
     const last = this.#waiting.at(-1);
-    if (last?.channel === delta.channel && delta.call === undefined && !last.complete) {
-      last.text += delta.text;
-      if (delta.complete) last.complete = true;
-    } else this.#waiting.push({ ...delta });
+    if (last?.channel === delta.channel && delta.call === undefined && !last.complete)
+      Object.assign(last, delta, { text: last.text + delta.text });
+    else this.#waiting.push({ ...delta });
     this.#size += delta.text.length;
     if (this.#claimed && this.#size > MOST_WAITING && !this.#full) {
       this.#full = true;

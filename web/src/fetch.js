@@ -10,7 +10,7 @@
 import { Decoder } from "./create-decoder.js";
 import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
-import { shaper } from "./graphemes.js";
+import { graphemes } from "./graphemes.js";
 import { checked } from "./options.js";
 import { deltasOf } from "./read-events.js";
 
@@ -415,19 +415,31 @@ function asksPython({
 function staged(options) {
   /** @type {Decoder<"deltas">} */
   const decoder = new Decoder({ ...options, granularity: undefined, output: "deltas" });
-  const shape = shaper(options.granularity, []); // of all channels: a change of it ends a grapheme
-  /** @param {Delta} delta @returns {any} */
-  const said = ({ channel, text, ...more }) => [channel, text, more];
-  /** @type {(deltas: Delta[], controller: TransformStreamDefaultController<Delta>, over?: boolean) => void} */
-  const give = (deltas, controller, over = false) => {
-    for (const delta of shape(deltas.map(said), over)) controller.enqueue(delta);
+  // Of all channels, because a change of the channel ends a grapheme.
+  const whole = options.granularity === "grapheme" ? graphemes() : undefined;
+  let last = "content";
+  /** @param {TransformStreamDefaultController<Delta>} controller */
+  const end = (controller) => {
+    const text = whole?.flush();
+    if (text) controller.enqueue(/** @type {Delta} */ ({ channel: last, text }));
+  };
+  /** @param {Delta[]} deltas @param {TransformStreamDefaultController<Delta>} controller */
+  const give = (deltas, controller) => {
+    for (const delta of deltas) {
+      const { channel, call, complete } = delta;
+      if (channel !== last) end(controller);
+      last = channel;
+      let { text } = delta;
+      if (whole && call === undefined) text = whole.feed(text) + (complete ? whole.flush() : "");
+      if (text || call !== undefined || complete) controller.enqueue({ ...delta, text });
+    }
   };
   /** @param {Delta[]} deltas @param {TransformStreamDefaultController<Delta>} controller */
   const show = async (deltas, controller) => {
     give(deltas, controller);
     // What other channels say next comes after the text that Python still decodes.
     while (decoder.waiting) give(await decoder.ready(), controller);
-    if (decoder.finishReason) give([], controller, true);
+    if (decoder.finishReason) end(controller);
     if (decoder.finishReason === "stop") controller.terminate(); // cancels the source
   };
   return new TransformStream({

@@ -48,10 +48,10 @@ export function shaper(granularity, calls) {
       if (channel !== last) end();
       last = channel;
       const call = more && "call" in more ? more : undefined;
-      const shown = whole && !call ? whole.feed(text) : text;
       // A whole JSON value ends a grapheme too.
-      const rest = whole && !call && more?.complete ? whole.flush() : "";
-      out.push({ channel, text: shown + rest, ...more });
+      const shown =
+        whole && !call ? whole.feed(text) + (more?.complete ? whole.flush() : "") : text;
+      out.push({ channel, text: shown, ...more });
       if (call) {
         const before = calls[call.call] ?? { id: null, name: "", arguments: "", complete: false };
         calls[call.call] = { ...before, ...call, arguments: before.arguments + text };
