@@ -56,6 +56,14 @@ PARAMS = (
     "apart",
 )
 MAX_TOKENS = 1 << 20
+# The type and the bounds of a parameter.
+NUMBERS: dict[str, tuple[type, float, float]] = {
+    "max_tokens": (int, 1, MAX_TOKENS),
+    "temperature": (float, 0, 100),
+    "seed": (int, 0, (1 << 32) - 1),
+    "top_p": (float, 0, 1),
+    "top_k": (int, 0, 1 << 20),
+}
 ALL_THERE_IS = "context"  # a value of `max_tokens`: whatever the engine's context has room for
 PROMPT_LETTERS = 4096  # of a prompt's end that are searched for the section it opens
 
@@ -86,11 +94,11 @@ def read_request(request: dict[str, Any]) -> Request:
         most = LONG_ANSWER
         params = {name: params[name] for name in params if name != "max_tokens"}
     sampling = Sampling(
-        max_tokens=_number(params, "max_tokens", int, 1, MAX_TOKENS) or most,
-        temperature=_number(params, "temperature", float, 0, 100),
-        seed=_number(params, "seed", int, 0, (1 << 32) - 1),
-        top_p=_number(params, "top_p", float, 0, 1),
-        top_k=_number(params, "top_k", int, 0, 1 << 20),
+        max_tokens=read_number(params, "max_tokens") or most,
+        temperature=read_number(params, "temperature"),
+        seed=read_number(params, "seed"),
+        top_p=read_number(params, "top_p"),
+        top_k=read_number(params, "top_k"),
     )
     return Request(request["prompt"], request["messages"], sampling, request["want"], params)
 
@@ -99,7 +107,11 @@ def _is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def _number(params: dict[str, Any], name: str, kind: type, low: float, high: float) -> Any:
+def read_number(params: dict[str, Any], name: str) -> Any:
+    """Return a number of `NUMBERS`, or None if it is not set. Raises EngineError (4400) for another
+    value.
+    """
+    kind, low, high = NUMBERS[name]
     value = params.get(name)
     if value is None:
         return None

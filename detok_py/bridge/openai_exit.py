@@ -251,9 +251,12 @@ class Reply(Response):
                 await self._send_text(": the engine has said nothing new\n\n")
 
     def _forget(self) -> None:
-        """Drop a run to which no client can come back."""
+        """Drop a run to which no client can come back, or that another attempt can begin again."""
         run = self._bridge.store.runs.by_id.get(self._run)
-        if run is not None and run.log.end is not None and not self._asked.run:
+        if run is None or run.log.end is None:
+            return
+        begins_again = run.log.end.get("retry") and not run.log.position
+        if begins_again or not self._asked.run:
             self._bridge.store.forget(run)
 
     def _problem(self) -> ExitError | None:
@@ -281,10 +284,13 @@ class Reply(Response):
     async def _take(self, message: Any) -> None:
         """Send a message of the bridge, as fast as the client reads."""
         if message["type"] == "websocket.close":
-            self._fail(message["code"], self._notice or message["reason"], retry=True)
+            code = message["code"]
+            retry = code in wire.RETRY_CODES
+            self._fail(code, self._notice or message["reason"], retry=retry)
         else:
             self._receive([message.get("text") or message.get("bytes")])
-        text = self._writer.now()
+        # The end of the answer cancels this method, so `_end` sends what is left.
+        text = "" if self._over.is_set() else self._writer.now()
         if text:
             self._silent = False
             await self._send_text(text)

@@ -15,9 +15,24 @@ from typing import Any, NamedTuple
 
 Rows = list[list[Any]]  # deltas as `page.deltas.crossed` returns them
 CHANNELS = {"content": "content", "reasoning": "reasoning_content"}
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-encode: Callable[[Any], str] = _ENCODER.encode
+_encode: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Some clients look for the lines of a stream with `str.splitlines`, which also splits at these.
+# JSON has them in strings only.
+LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 DONE = "data: [DONE]\n\n"
+
+
+def encode(value: Any) -> str:
+    """Return a value as JSON in one line.
+
+    >>> encode({"a": "é\\u2028\\n"})
+    '{"a":"é\\\\u2028\\\\n"}'
+    """
+    text = _encode(value)
+    if not text.isascii():
+        for end, escaped in LINE_ENDS.items():
+            text = text.replace(end, escaped)
+    return text
 
 
 class Named(NamedTuple):
@@ -33,13 +48,24 @@ class Named(NamedTuple):
         return {**its, "choices": choices, **{key: more[key] for key in more if more[key]}}
 
 
-def name_of(secret: str, prefix: str, number: int = 0) -> str:
+def name_of(secret: str, prefix: str) -> str:
     """Return an id that is equal for all readers of a run, and does not reveal the run's id.
 
-    >>> name_of("0123456789abcdef", "call_") == name_of("0123456789abcdef", "call_", 1)
-    False
+    >>> name_of("0123456789abcdef", "cmpl-")
+    'cmpl-68ace7e191b9e0c1654347fb'
     """
-    return prefix + hashlib.sha256(f"{prefix}{number}\n{secret}".encode()).hexdigest()[:24]
+    return prefix + hashlib.sha256(f"{prefix}0\n{secret}".encode()).hexdigest()[:24]
+
+
+def call_id_of(secret: str, number: int) -> str:
+    """Return an id like that of `name_of` for a call of a run, in nine letters and digits: the chat
+    templates of Mistral's models refuse others.
+
+    >>> call_id_of("0123456789abcdef", 0), call_id_of("0123456789abcdef", 1)
+    ('35c1817d2', '35c1817d3')
+    """
+    first = int(name_of(secret, "")[:9], 16)
+    return f"{(first + number) % 16**9:09x}"
 
 
 def finish_of(reason: str) -> str:
@@ -73,7 +99,7 @@ class Calls:
         delta: dict[str, Any] = {"index": n}
         if begins:
             self._sizes += [0] * (n + 1 - len(self._sizes))
-            delta["id"] = its.get("id") or name_of(self._secret, "call_", n)
+            delta["id"] = its.get("id") or call_id_of(self._secret, n)
             delta.update(type="function", function={"name": its.get("name") or ""})
         self._sizes[n] += len(text)
         if its.get("complete") and not self._sizes[n]:

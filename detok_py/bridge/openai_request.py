@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from ..errors import DetokError, RemoteProtocolError
 from ..protocol import wire
-from .jobs import ALL_THERE_IS
+from .engines import EngineError
+from .jobs import ALL_THERE_IS, read_number
 
 MAX_BODY = 1 << 20
 MAX_STOPS = 64
+MAX_STOP = 8192  # characters, of all stops together
 RUN = re.compile(r"[A-Za-z0-9_-]{16,64}")
 
 # The parameters for the engine, those of the scripted engine, and all that are not reported as
@@ -127,15 +129,10 @@ def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: b
         if body.get(name) not in neutral:
             raise _invalid(name, "is not supported here; leave it out")
     given = {
-        "messages": body.get("messages") if is_chat else None,
+        "messages": _read_messages(body.get("messages")) if is_chat else None,
         "prompt": None if is_chat else _read_prompt(body.get("prompt")),
     }
-    if is_chat and not _is_list_of_objects(given["messages"]):
-        raise _invalid("messages", 'must be a list of objects like {"role": "user", "content": …}')
-    params = {name: body[name] for name in SAMPLING if body.get(name) is not None}
-    most = body.get("max_completion_tokens")
-    most = body.get("max_tokens") if most is None else most
-    params["max_tokens"] = ALL_THERE_IS if most is None else most
+    params = _read_numbers(body)
     tools = _read_tools(body) if is_chat else []
     if tools:
         params["tools"] = tools
@@ -182,12 +179,40 @@ def _read_model(value: Any) -> str:
     return value or ""
 
 
+def _read_messages(value: Any) -> list[dict[str, Any]]:
+    if not _is_list_of_objects(value):
+        raise _invalid("messages", 'must be a list of objects like {"role": "user", "content": …}')
+    if not all(isinstance(one.get("role"), str) for one in value):
+        raise _invalid("messages", "must each have a `role` that is a string")
+    return list(value)
+
+
 def _read_prompt(value: Any) -> str:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if not isinstance(value, str):
         raise _invalid("prompt", "must be a string")
     return value
+
+
+def _read_numbers(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that are numbers."""
+    params = {name: body[name] for name in SAMPLING if body.get(name) is not None}
+    if type(params.get("seed")) is int:
+        params["seed"] %= 1 << 32  # OpenAI's seeds have 64 bits and a sign
+    if params.get("top_k") == -1:
+        del params["top_k"]  # vLLM's word for no limit
+    whole = "max_completion_tokens"
+    most = whole if body.get(whole) is not None else "max_tokens"
+    if body.get(most) is not None:
+        params["max_tokens"] = body[most]
+    for name in params:
+        try:
+            read_number(params, name)
+        except EngineError as error:
+            given = most if name == "max_tokens" else name
+            raise ExitError(400, str(error), "invalid_value", param=given) from None
+    return {"max_tokens": ALL_THERE_IS, **params}
 
 
 def _read_stop(value: Any) -> list[str]:
@@ -198,6 +223,8 @@ def _read_stop(value: Any) -> list[str]:
         or not all(isinstance(stop, str) for stop in stops)
     ):
         raise _invalid("stop", f"must be a string, or a list of at most {MAX_STOPS} strings")
+    if sum(len(stop) for stop in stops) > MAX_STOP:
+        raise _invalid("stop", f"must have at most {MAX_STOP} characters in all")
     return [stop for stop in stops if stop]
 
 
@@ -210,6 +237,13 @@ def _read_tools(body: dict[str, Any]) -> list[dict[str, Any]]:
         for tool in tools
     ):
         raise _invalid("tools", 'must be a list of {"type": "function", "function": {"name": …}}')
+    for tool in tools:
+        # PHP writes an empty object as [].
+        parameters = tool["function"].get("parameters") or {}
+        if not isinstance(parameters, dict) or not isinstance(
+            parameters.get("properties") or {}, dict
+        ):
+            raise _invalid("tools", "must have objects as `parameters` and their `properties`")
     return list(tools)
 
 

@@ -1,7 +1,7 @@
 """What an event of a server says: text, reasoning, tool calls, tokens, and how the answer ended.
 
 In: the JSON value of one event, or of a whole answer. Out: a `Said`, or None for an unknown shape.
-Held: nothing; `Calls` holds the tool call that is open.
+Held: nothing; `Calls` holds the tool calls that are open.
 
 Which JSON shapes are known is a table: event_shapes.json has a few rows for each API.
 web/src/read-events.js reads the same rows, and tests/vectors/servers.json has events of each API,
@@ -67,6 +67,7 @@ Call = NamedTuple(
     "Call",
     [("index", "int | str | None"), ("id", str), ("name", str), ("text", str), ("whole", bool)],
 )
+MAX_OPEN = 64  # calls whose pieces come in turn
 # The keys that `_token`, servers.py and stream.py look at.
 OTHER_KEYS = (
     b"bytes", b"choices", b"created_at", b"delta", b"id", b"index", b"matched_stop", b"message",
@@ -376,53 +377,68 @@ def _calls(event: Any, paths: Any) -> list[Any]:
 
 
 class Calls:
-    """Joins the pieces of tool calls to JSON, as a model writes it. Held: the open call.
+    """Joins the pieces of tool calls to JSON, as a model writes it. Held: the open calls, and the
+    text of all but the first. If `tagged`, calls have their ids, and come between tags.
 
     >>> calls = Calls()
-    >>> calls.feed(Call(0, "a", "look", "", False)), calls.feed(Call(0, "", "", "{}", False))
-    ('{"name": "look", "arguments": ', '{}')
-    >>> calls.flush()
-    '}'
+    >>> calls.feed(Call(0, "a", "look", "", False)), calls.feed(Call(1, "b", "go", "", False))
+    ('{"name": "look", "arguments": ', '')
+    >>> calls.feed(Call(0, "", "", "{}", False)), calls.flush()
+    ('{}', '}\\n{"name": "go", "arguments": {}}')
     """
 
-    def __init__(self) -> None:
-        self._open: Any = None
-        self._given = ""  # its arguments so far
+    def __init__(self, tagged: bool = False) -> None:
+        self._open: list[Any] = []  # "index", "id", "given" (arguments), "held" (not written yet)
         self._seen: list[Any] = []
+        self._tags = ("<tool_call>", "</tool_call>") if tagged else ("", "")
         self.broken: bool = False  # whether arguments of a call ended before they were whole JSON
 
     def feed(self, call: Any) -> str:
         """Return the JSON text that a piece adds."""
-        if call.whole and call.index in self._seen:
+        index, text = call.index, str(call.text)
+        known = [one for one in self._open if one["index"] == index][-1:]
+        if (call.whole or not (known or call.name or text.strip())) and index in self._seen:
             return ""
         out = ""
-        if self.begins(call):
-            out = self.flush() + ("\n" if self._seen else "")
-            out += '{"name": ' + json.dumps(call.name, ensure_ascii=False) + ', "arguments": '
-            self._seen.append(call.index)
-            self._open = call
-        self._given += str(call.text)
-        return out + str(call.text)
-
-    def begins(self, call: Any) -> bool:
-        """Return whether a piece is the first of a call."""
-        if call.whole and call.index in self._seen:
-            return False
-        if self._open is None or call.index != self._open.index:
-            return True
         # Some servers give all calls of an answer the same index, or no index.
-        return bool(call.name) and (call.id != self._open.id if call.id else call.index is None)
+        if not known or (call.name and (call.id != known[0]["id"] if call.id else index is None)):
+            known = [{"index": index, "id": call.id, "given": "", "held": self._begin(call)}]
+            self._open += known
+            self._seen.append(index)
+            while len(self._open) > 1 and (
+                self._open[0]["index"] == index
+                or len(self._open) > MAX_OPEN
+                or _is_whole(self._open[0]["given"])
+            ):
+                out += self._end_first(True)
+        known[0]["given"] += text
+        known[0]["held"] += text
+        out, self._open[0]["held"] = out + str(self._open[0]["held"]), ""
+        return out
 
-    def flush(self) -> str:
-        """Return the end of the open call; "" if its arguments break off: not whole JSON."""
-        end = "" if self._open is None else "}" if self._given else "{}}"
-        parts = self._given.replace("\\\\", "").replace('\\"', "").split('"')
-        outside = "".join(parts[::2])
-        pairs = ((outside.count("{"), outside.count("}")), (outside.count("["), outside.count("]")))
-        if len(parts) % 2 == 0 or any(opened != closed for opened, closed in pairs):
-            end, self.broken = "", True
-        self._open, self._given = None, ""
-        return end
+    def _begin(self, call: Any) -> str:
+        begin = self._tags[0] + ("\n{" if self._seen else "{")
+        if self._tags[0] and call.id:
+            begin += '"id": ' + json.dumps(call.id, ensure_ascii=False) + ", "
+        return begin + '"name": ' + json.dumps(call.name, ensure_ascii=False) + ', "arguments": '
+
+    def _end_first(self, goes_on: bool) -> str:
+        one = self._open.pop(0)
+        whole = one["given"] == "" or _is_whole(one["given"])
+        self.broken = self.broken or not whole
+        end = ("}" if one["given"] else "{}}") if whole else ""
+        return str(one["held"]) + end + (self._tags[1] if whole or goes_on else "")
+
+    def flush(self, goes_on: bool = False) -> str:
+        """Return the end of the open calls. One that broke off has a tag only if text `goes_on`."""
+        return "".join([self._end_first(goes_on or n > 1) for n in range(len(self._open), 0, -1)])
+
+
+def _is_whole(text: str) -> bool:
+    """Return whether there is a text, whose quotes and brackets are closed as in whole JSON."""
+    parts = text.replace("\\\\", "").replace('\\"', "").split('"')
+    n = "".join(parts[::2]).count
+    return text != "" and len(parts) % 2 == 1 and n("{") == n("}") and n("[") == n("]")
 
 
 def read_ids(values: Any) -> Any:

@@ -1428,6 +1428,16 @@ async def test_the_chat_template_gets_the_tools():
         assert "tools" not in server.bodies("/v1/completions")[0]
 
 
+async def test_messages_that_a_chat_template_cannot_read_are_refused_and_not_retried():
+    failed = Answer({"error": {"code": 500, "message": "canary"}}, status=500)
+    for path, code, retry in (("/apply-template", 4400, False), ("/completion", 4503, True)):
+        async with Replay({**llama(), ("POST", path): failed}) as server:
+            with pytest.raises(EngineError) as caught:
+                await run(LlamaServer(check_address(server.url)), CHAT)
+        assert (caught.value.code, caught.value.retry) == (code, retry)
+        assert "canary" not in str(caught.value)
+
+
 async def test_the_end_has_what_the_engine_has_counted():
     ended = {**llama_end(4), "tokens_evaluated": 7}
     usage = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5}}

@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import json
+import socket
 
 import httpx
 import pytest
 from bridge_rig import TEXT, running
+from engine_replay import Answer, Replay
+from engine_replay import events as events_from
 from served_bridge import Bridge
 from test_bridge_stream import FakeEngine
 from waiting import eventually
@@ -14,7 +17,10 @@ from waiting import eventually
 from detok_py.bridge import openai_exit, protocols
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import NO_ROOM_FOR_PROMPT, ContextFull, End, EngineError, Ids, Raw
+from detok_py.bridge.engines.address import check_address
+from detok_py.bridge.engines.openai import OpenAIServer
 from detok_py.bridge.engines.scripted import ScriptedEngine
+from detok_py.bridge.engines.text import Tags
 from detok_py.captures.event_shapes import read_event
 from detok_py.protocol import wire
 from detok_py.protocol.sse import EventReader
@@ -158,7 +164,8 @@ async def test_reasoning_and_calls_are_deltas_of_their_own():
     text, reasoning, [[call_id, name, arguments]], finish = said
     assert (text.strip(), reasoning, finish) == ("I look.", "日本?", "tool_calls")
     assert (name, json.loads(arguments)) == ("weather", {"city": "東京"})
-    assert call_id.startswith("call_")
+    # Mistral's chat templates refuse other ids.
+    assert (len(call_id), call_id.isalnum()) == (9, True)
     message = whole["message"]
     assert message["reasoning_content"] == reasoning
     assert message["tool_calls"][0]["function"] == {"name": name, "arguments": arguments}
@@ -194,6 +201,79 @@ async def test_the_tools_reach_the_engine_in_its_own_request():
     assert seen == [{"tools": TOOLS}, {}]
 
 
+@contextlib.asynccontextmanager
+async def text_engine(*deltas, finish="tool_calls"):
+    """Serve an engine that parses its own text, and sends these deltas."""
+    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
+    table = {
+        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
+        ("POST", CHAT): events_from(*chat, end, done=True),
+    }
+    async with Replay(table) as server:
+        engine = OpenAIServer(check_address(server.url))
+        async with running(engine, vocabulary=None) as bridge:
+            yield bridge
+
+
+def piece(index, text, **head):
+    function = {**head, "arguments": text}
+    call_id = {"id": f"id-{index}", "type": "function"} if head else {}
+    return {"tool_calls": [{"index": index, **call_id, "function": function}]}
+
+
+async def test_calls_of_a_text_engine_whose_pieces_interleave_stay_apart():
+    deltas = [
+        *(piece(0, "", name="f"), piece(1, "", name="g")),
+        *(piece(0, '{"a":'), piece(1, '{"b":'), piece(0, '"0"}'), piece(1, '"1"}')),
+    ]
+    async with text_engine(*deltas) as bridge:
+        said, whole = await answered(bridge, tools=TOOLS)
+    assert said[0].strip() == ""
+    assert said[2] == [["id-0", "f", '{"a":"0"}'], ["id-1", "g", '{"b":"1"}']]
+    assert whole["message"]["content"] is None
+    calls = [call["function"] for call in whole["message"]["tool_calls"]]
+    assert [call["arguments"] for call in calls] == ['{"a":"0"}', '{"b":"1"}']
+
+
+async def test_calls_of_a_text_engine_keep_its_ids():
+    """Its chat template may refuse others when the calls come back."""
+    async with text_engine(piece(0, "{}", name="f"), piece(1, "{}", name="f")) as bridge:
+        (_, _, calls, _), whole = await answered(bridge, tools=TOOLS)
+    assert [call[0] for call in calls] == ["id-0", "id-1"]
+    assert [call["id"] for call in whole["message"]["tool_calls"]] == ["id-0", "id-1"]
+
+
+@pytest.mark.parametrize("cut", ['{"a": "x', '{"a": "x", ', '{"a": {"b": 1}'])
+async def test_the_arguments_of_a_call_that_is_cut_have_no_tag(cut):
+    async with text_engine(piece(0, cut, name="f"), finish="length") as bridge:
+        (text, _, calls, finish), whole = await answered(bridge, tools=TOOLS)
+    assert (text, calls, finish) == ("", [["id-0", "f", cut]], "length")
+    assert whole["message"]["tool_calls"][0]["function"]["arguments"] == cut
+    assert whole["finish_reason"] == "length"
+
+
+def test_text_after_a_call_that_broke_off_comes_behind_its_tag():
+    tags = Tags(True)
+    call, text = piece(0, '{"a": 1', name="f"), {"content": "Sorry."}
+    said = [tags.feed(read_event({"choices": [{"delta": delta}]})) for delta in (call, text)]
+    assert said[1] == "</tool_call>Sorry."
+    assert tags.flush() == ""
+
+
+async def test_the_ids_of_calls_differ_and_are_the_same_for_every_reader():
+    text = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>' * 3
+    async with running(FakeEngine([*ids_of(text), End("eos")])) as bridge:
+        answers = [
+            await ask(bridge, tools=TOOLS, stream=True, headers={"x-detok-run": RUN})
+            for _ in range(2)
+        ]
+    first, again = [[call[0] for call in read(answer.text)[2]] for answer in answers]
+    assert first == again
+    assert len(set(first)) == 3
+    assert all(len(one) == 9 and one.isalnum() for one in first)
+
+
 # ---------------------------------------------------------------- models and errors
 
 
@@ -220,8 +300,20 @@ WRONG = {
     "tools without names": ({"tools": [{"type": "function"}]}, "tools"),
     "a model that is no string": ({"model": 7}, "model"),
     "a script with another word": ({"detok": {"x": 1}}, "detok"),
-    "a temperature beyond 100": ({"temperature": 1000}, None),
-    "no token": ({"max_tokens": 0}, None),
+    "a temperature beyond 100": ({"temperature": 1000}, "temperature"),
+    "no token": ({"max_tokens": 0}, "max_tokens"),
+    "no token of an answer": ({"max_completion_tokens": 0}, "max_completion_tokens"),
+    "a seed that is no number": ({"seed": "1"}, "seed"),
+    "stops of too many characters": ({"stop": ["a" * 5000, "b" * 5000]}, "stop"),
+    "a role that is no string": ({"messages": [{"role": 5, "content": "hi"}]}, "messages"),
+    "a message without a role": ({"messages": [{"content": "hi"}]}, "messages"),
+    **{
+        f"a tool with the parameters {parameters}": (
+            {"tools": [{"function": {"name": "f", "parameters": parameters}}]},
+            "tools",
+        )
+        for parameters in (5, "x", {"properties": 5})
+    },
 }
 
 
@@ -265,6 +357,27 @@ async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
         assert "x-detok-ignored" not in (await ask(bridge, **plain)).headers
         ignored = (await ask(bridge, **{**plain, **other})).headers["x-detok-ignored"]
     assert set(ignored.split(", ")) == set(other)
+
+
+async def test_seeds_of_64_bits_and_a_top_k_of_minus_1_are_taken():
+    seen = []
+
+    class Engine(FakeEngine):
+        async def generate(self, request):
+            seen.append((request.sampling.seed, request.sampling.top_k))
+            yield End("eos")
+
+    async with running(Engine([])) as bridge:
+        for seed in (-1, 1 << 40, -(1 << 63), 7):
+            assert (await ask(bridge, seed=seed, top_k=-1)).status_code == 200
+    assert seen == [((1 << 32) - 1, None), (0, None), (0, None), (7, None)]
+
+
+async def test_tools_may_have_no_parameters():
+    async with running() as bridge:
+        for parameters in (None, {}, [], {"properties": None}, {"properties": []}):
+            tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+            assert (await ask(bridge, tools=tools, detok={"text": "a"})).status_code == 200
 
 
 @pytest.mark.sampled(3)
@@ -389,6 +502,32 @@ async def test_an_engine_that_is_lost_in_mid_answer_ends_the_stream_with_an_erro
     assert error_of(whole) == (503, "engine_down")
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_named_run_that_failed_before_its_first_token_begins_again(stream):
+    class Engine(FakeEngine):
+        asked = 0
+
+        async def generate(self, request):
+            self.asked += 1
+            if self.asked == 1:
+                raise EngineError("The engine is not ready.")
+            yield Raw(b"ab")
+            if self.asked == 2:
+                raise EngineError("The engine was lost.")
+
+    engine, headers = Engine([], gives="text"), {"x-detok-run": RUN}
+    async with running(engine) as bridge:
+        failed = await ask(bridge, stream=stream, headers=headers)
+        assert (error_of(failed), failed.headers["x-should-retry"]) == (
+            (503, "engine_down"),
+            "true",
+        )
+        # A part of it is kept for a client that comes back.
+        for _ in range(2):
+            assert "The engine was lost." in (await ask(bridge, stream=True, headers=headers)).text
+    assert engine.asked == 2
+
+
 async def test_a_scripted_text_has_the_fidelity_of_its_cut():
     async with running() as bridge:
         for cut, fidelity in (("token", "ids"), ("byte", "bytes"), ("random", "bytes")):
@@ -501,6 +640,67 @@ async def test_a_client_that_does_not_read_makes_the_engine_wait():
                 await asyncio.sleep(0.2)
         await eventually(lambda: not bridge.bridge.jobs)
     assert engine.given < 20_000
+
+
+async def read_slowly(bridge, body, headers=""):
+    """Return the bytes of a response that is read much more slowly than the engine writes."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.setblocking(False)
+        await loop.sock_connect(sock, ("127.0.0.1", bridge.port))
+        data = json.dumps(body)
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: {bridge.host}\r\nContent-Length: {len(data)}\r\n"
+        head += f"{headers}Content-Type: application/json\r\nConnection: close\r\n\r\n"
+        await loop.sock_sendall(sock, (head + data).encode())
+        await asyncio.sleep(0.5)
+        out = b""
+        while new := await loop.sock_recv(sock, 8192):
+            out += new
+            await asyncio.sleep(0.005)
+    return out
+
+
+ENDS = {
+    "the engine": ([End("eos")], b"data: [DONE]"),
+    "a stop string": ([Raw(b"THE LAST WORDS. STOP"), End("eos")], b"LAST WORDS"),
+    "an error": ([EngineError("The engine was lost.")], b"The engine was lost."),
+}
+
+
+@pytest.mark.parametrize("headers", ["", f"X-Detok-Run: {RUN}\r\n"])
+@pytest.mark.parametrize("end", list(ENDS))
+async def test_a_client_that_reads_slowly_gets_the_end(end, headers):
+    steps, last = ENDS[end]
+    text = [Raw(f"{n:06d} ".encode() * 1400) for n in range(60)]
+    async with running(FakeEngine([*text, *steps], gives="text")) as bridge:
+        bridge.server.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        body = {"messages": USER, "stream": True, "stop": "STOP"}
+        response = await read_slowly(bridge, body, headers)
+    assert last in response
+    assert response.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_reader_whose_run_another_takes_is_not_to_ask_again():
+    engine = FakeEngine([*ids_of("ab"), 3600])
+    async with running(engine) as bridge:
+        first = asyncio.create_task(ask(bridge, headers={"x-detok-run": RUN}))
+        await eventually(lambda: engine.given >= 2)
+        other = asyncio.create_task(ask(bridge, headers={"x-detok-run": RUN}))
+        answer = await asyncio.wait_for(first, 10)
+        other.cancel()
+        await asyncio.gather(other, return_exceptions=True)
+    assert error_of(answer) == (409, "run_taken")
+    assert answer.headers["x-should-retry"] == "false"
+
+
+async def test_every_event_is_one_line_also_for_clients_that_split_at_other_line_ends():
+    text = "one\u2028two\u2029three\x85four"
+    async with running() as bridge:
+        answer = await ask(bridge, stream=True, detok={"text": text, "pace": 0})
+    found = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
+    deltas = [json.loads(one)["choices"][0]["delta"] for one in found]
+    assert "".join([delta.get("content", "") for delta in deltas]) == text
 
 
 async def test_a_silent_engine_keeps_its_connection(monkeypatch):

@@ -154,6 +154,41 @@ def test_calls_without_arguments_are_closed_as_json():
     ]
 
 
+def test_calls_whose_pieces_interleave_stay_apart():
+    calls = Calls()
+    heads = [Call(0, "a", "f", "", False), Call(1, "b", "g", "", False)]
+    rest = [Call(0, "", "", '{"x":', False), Call(1, "", "", '{"y":', False)]
+    rest += [Call(0, "", "", "1}", False), Call(1, "", "", "2}", False)]
+    text = "".join([calls.feed(call) for call in heads + rest]) + calls.flush()
+    assert [json.loads(line) for line in text.split("\n")] == [
+        {"name": "f", "arguments": {"x": 1}},
+        {"name": "g", "arguments": {"y": 2}},
+    ]
+    assert not calls.broken
+
+
+def test_a_call_with_whole_arguments_ends_where_the_next_begins():
+    calls = Calls()
+    assert calls.feed(Call(0, "a", "f", "{}", False)) == '{"name": "f", "arguments": {}'
+    assert calls.feed(Call(1, "b", "g", "", False)) == '}\n{"name": "g", "arguments": '
+    assert calls.feed(Call(0, "", "", "", False)) == ""  # some servers end each call with it
+    assert calls.flush() == "{}}"
+
+
+def test_many_calls_that_break_off_are_not_all_held():
+    calls = Calls()
+    begun = "".join([calls.feed(Call(n, "", "f", "{", False)) for n in range(1000)])
+    assert 900 < begun.count("name") < 1000
+    assert (begun + calls.flush()).count("name") == 1000
+
+
+def test_a_call_with_the_index_of_another_ends_it():
+    for index in (0, None):
+        calls = Calls()
+        text = "".join([calls.feed(Call(index, str(n), "f", "", False)) for n in range(3)])
+        assert text == '{"name": "f", "arguments": {}}\n' * 2 + '{"name": "f", "arguments": '
+
+
 @pytest.mark.parametrize(
     ("path", "found"),
     [

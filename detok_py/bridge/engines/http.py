@@ -74,13 +74,14 @@ def prompt_tokens(event: Any) -> int | None:
 
 
 class Refusal(NamedTuple):
-    """The meaning of a response with one of some statuses."""
+    """The meaning of a response with one of some statuses, of one route if `path` is set."""
 
     statuses: tuple[int, ...]
     sentence: str
     code: int = wire.ENGINE_DOWN
     retry: bool = True
     model: bool = False  # only if the body is about the model
+    path: str = ""
 
 
 # The first that fits is used.
@@ -118,6 +119,13 @@ REFUSALS = (
         "The {name} at {at} refused the request ({status}); check the prompt and the parameters.",
         wire.BAD_MESSAGE,
         retry=False,
+    ),
+    Refusal(
+        (500,),
+        "The {name} at {at} cannot put these messages into its chat template (500); check their roles and contents.",
+        wire.BAD_MESSAGE,
+        retry=False,
+        path="/apply-template",
     ),
 )
 FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
@@ -292,7 +300,7 @@ class EngineClient:
             ):
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
-                    raise self._refused(answer.status_code, data)
+                    raise self._refused(answer.status_code, data, path)
                 return self._parse(data)
         except TimeoutError:
             raise EngineError(
@@ -335,7 +343,7 @@ class EngineClient:
             f"The {self.name} at {at} was lost in mid-answer; what came before is kept. To go on, {self.hint}."
         )
 
-    def _refused(self, status: Any, text: str) -> EngineError:
+    def _refused(self, status: Any, text: str, path: str = "") -> EngineError:
         """Return the error for an answer with another status than 200, or for an error event.
 
         `text` is only searched, never quoted: it may repeat the prompt.
@@ -360,7 +368,9 @@ class EngineClient:
         fitting = (
             one
             for one in REFUSALS
-            if status in one.statuses and (not one.model or _is_about_the_model(text))
+            if status in one.statuses
+            and one.path in ("", path)
+            and (not one.model or _is_about_the_model(text))
         )
         refusal = next(fitting, FAILURE)
         sentence = refusal.sentence.format(

@@ -57,15 +57,15 @@ class Tags:
     ...     print(tags.feed(read_event({"message": message, "done": False})))
     <think>hm
     </think>4
-    <tool_call>{"name": "f", "arguments": {}
+    <tool_call>{"id": "a", "name": "f", "arguments": {}
     >>> tags.flush()
     '}</tool_call>'
     """
 
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
-        self._close = ""  # the tag that ends the open part
-        self._calls = Calls()
+        self._thinks = False  # the open part is reasoning
+        self._calls = Calls(tagged=True)
 
     def feed(self, said: Any) -> str:
         """Return the text of an event, including its reasoning and calls."""
@@ -74,22 +74,24 @@ class Tags:
             return text
         out = ""
         if said.reasoning:
-            if self._close != "</think>":
-                out = self.flush() + "<think>"
+            if not self._thinks:
+                out = self._calls.flush(goes_on=True) + "<think>"
             out += said.reasoning
-            self._close = "</think>"
+            self._thinks = True
         if text:
-            out += self.flush() + text
+            out += self._calls.flush(goes_on=True) + self._end_thought() + text
         for call in said.calls:
-            if self._calls.begins(call):
-                out += self.flush() + "<tool_call>"
-                self._close = "</tool_call>"
-            out += self._calls.feed(call)
+            written = self._calls.feed(call)
+            if written:
+                out += self._end_thought() + written
         return out
 
     def flush(self) -> str:
-        """Return the end of the open part."""
-        end, self._close = self._calls.flush() + self._close, ""
+        """Return the end of the open part. A call that breaks off stays open."""
+        return self._calls.flush() + self._end_thought()
+
+    def _end_thought(self) -> str:
+        end, self._thinks = "</think>" if self._thinks else "", False
         return end
 
 
