@@ -156,7 +156,7 @@ function isJson(text) {
 
 /** Numbers the tool calls of an answer, and marks where each begins and ends. */
 class Calls {
-  /** Calls that may go on, by index. @type {Map<unknown, Call & {number: number, given: string}>} */
+  /** By index. @type {Map<unknown, Call & {number: number, given: string}>} */
   #open = new Map();
   /** @type {unknown[]} */
   #seen = [];

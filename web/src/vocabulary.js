@@ -86,7 +86,8 @@ const versionOf = ({ headers }) =>
 
 /**
  * The server's response; undefined if it has the kept file, or if the server cannot be reached,
- * says nothing in time, or answers that it is busy or broken. Asks with GET, because some servers refuse HEAD.
+ * says nothing in time, or answers that it is busy or broken. Asks with GET, because some servers
+ * refuse HEAD.
  * @param {URL} url
  * @param {Response} kept
  * @param {Options} options
