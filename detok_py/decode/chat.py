@@ -439,7 +439,7 @@ class ChatStream(Generic[Chunk]):
         for channel, count in then.items():
             back[channel] = now.get(channel, 0) - count
         if min(back.values(), default=0) < 0:
-            raise ValueError("This mark was made after the position of the stream.")
+            raise ValueError("This mark lies ahead of the stream.")
         self.load(mark)
         return {channel: count for channel, count in back.items() if count}
 

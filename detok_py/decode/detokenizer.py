@@ -430,7 +430,7 @@ class Detokenizer:
     def rollback(self, mark: Mark) -> int:
         """Go back to `mark`; return how many characters shown since then are to be taken back."""
         if mark.shown > self._shown:
-            raise ValueError("This mark was made after the position of the stream.")
+            raise ValueError("This mark lies ahead of the stream.")
         back = self._shown - mark.shown
         self._chain.state = mark.state
         self._shown = mark.shown

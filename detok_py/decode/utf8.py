@@ -286,6 +286,6 @@ class StreamingDetokenizer:
         """Go back to `mark`; return how many characters shown since then are to be taken back."""
         back = self._shown - mark[1]
         if back < 0:
-            raise ValueError("This mark was made after the position of the stream.")
+            raise ValueError("This mark lies ahead of the stream.")
         self.load(mark)
         return back

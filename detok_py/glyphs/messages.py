@@ -17,6 +17,7 @@ from .traffic import Answer, Traffic
 CONTINUATION, TEXT, BINARY, CONTROL = 0, 1, 2, 8
 # The most fragments of one message: receivers limit their number.
 MAX_FRAGMENTS = 1000
+MAX_HEARD = 1 << 20  # bytes of a page's message; longer ones are files
 Frame = tuple[int, bool, bytes, bool]  # opcode, whether the last one, data, whether to pause
 
 
@@ -82,7 +83,7 @@ class Messages:
         self._kind, self._message = TEXT, b""
         self._frames = Frames("server")
         self._page: Frames | None = Frames("page")
-        self._asked: bytes = b""
+        self._asked = bytearray()
 
     def receive(self, data: bytes) -> Iterator[tuple[bytes, bool]]:
         """Yield the bytes of each frame to send, and whether to pause after it."""
@@ -96,8 +97,10 @@ class Messages:
             for opcode, fin, content in self._page.feed(data) if self._page else ():
                 if opcode >= CONTROL:
                     continue
-                self._asked = content if opcode else self._asked + content
-                if fin:
+                if opcode:
+                    self._asked.clear()
+                self._asked += content[: MAX_HEARD - len(self._asked)]
+                if fin and len(self._asked) < MAX_HEARD:
                     with suppress(UnicodeDecodeError):  # binary messages may be no text
                         self.answer.ask(self._asked.decode())
         except ProxyError:

@@ -239,7 +239,9 @@ def texts_of(request: str) -> list[str]:
     while rest:
         value = rest.pop()
         if isinstance(value, str):
-            lines += value.splitlines()
+            # Long ASCII without a space is a file in Base64.
+            if len(value) < 1000 or " " in value or not value.isascii():
+                lines += value.splitlines()
         elif isinstance(value, list):
             rest += reversed(value)
         elif isinstance(value, dict) and value.get("role") not in OTHER_ROLES:
@@ -322,7 +324,8 @@ class Answer:
 
     def ask(self, message: str) -> None:
         """Note what a reader wrote in a further message of the page."""
-        self.asked += [line for line in texts_of(message) if line not in self.asked]
+        known = set(self.asked)
+        self.asked += [line for line in texts_of(message) if line not in known]
         _keep_last(self.asked)
 
     def cut(self, data: bytes) -> Iterator[tuple[bytes, bool]]:

@@ -245,7 +245,7 @@ class _Window:
     def rollback(self, mark: Any) -> int:
         back: int = self.count - mark[3][1]
         if back < 0:
-            raise ValueError("This mark was made after the position of the stream.")
+            raise ValueError("This mark lies ahead of the stream.")
         self.load(mark)
         return back
 

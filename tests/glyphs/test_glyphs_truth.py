@@ -190,6 +190,17 @@ def test_a_long_beginning_or_end_in_ascii_that_is_shown_twice_is_doubled(count):
         assert compare(answer, f"You: hi\n{own_line}\nCopy") == []
 
 
+def test_an_answer_that_repeats_a_sentence_may_have_it_in_its_title_too():
+    sentence = "All work and no play makes Jack a dull boy."
+    answer = " ".join([sentence] * 5)
+    for page in (f"Write five times: {sentence}\n{answer}\nSend", f"{answer}\n{sentence} Again"):
+        assert compare(answer, page) == []
+
+
+def test_an_emoji_that_ends_the_answer_may_begin_a_bar_of_reactions():
+    assert compare("Die Stadt ist Paris 😀", "Die Stadt ist Paris 😀 | 😀 👍") == []
+
+
 def test_a_label_may_have_the_first_word_of_an_answer():
     assert compare("Llama 3 is a model.", "Llama 3 Llama 3 is a model.") == []
 

@@ -236,8 +236,12 @@ test("events that keep a connection open, or follow the end, are no text and no 
     const whole = `${chunk({ content: "é" }, /** @type {any} */ ("stop"))}\n\n${end}`;
     assert.equal((await read(response(whole))).content, "é");
   }
-  const failed = `${chunk({ content: "é" })}\n\nevent: error\ndata: out of memory\n\n`;
-  await assert.rejects(read(response(failed)), { kind: "server", message: "out of memory" });
+  const langChain = `data: ${JSON.stringify({ type: "AIMessageChunk", content: "é" })}`;
+  for (const first of [chunk({ content: "é" }), langChain]) {
+    const failed = `${first}\n\nevent: error\ndata: out of memory\n\n`;
+    await assert.rejects(read(response(failed)), { kind: "server", message: "out of memory" });
+    await assert.rejects(read(response(`${first}\n\ndata: {"ty`)), { message: /not JSON/ });
+  }
 });
 
 test("what came before a connection was lost is read, however slowly", async () => {
@@ -262,14 +266,41 @@ test("what came before a connection was lost is read, however slowly", async () 
   assert.equal(text, "abcdefghij");
 });
 
+test("an error that the server has named stays the reason if the connection breaks then", async () => {
+  const named = 'data: {"error":{"message":"out of memory","code":400}}';
+  let pulls = 0;
+  const lost = new ReadableStream({
+    pull(controller) {
+      if (pulls++) controller.error(new TypeError("terminated"));
+      else controller.enqueue(bytesOf(`${chunk({ content: "a" })}\n\n${named}\n\n`));
+    },
+  });
+  await assert.rejects(read(response(lost)), { message: "out of memory", code: 400 });
+});
+
+test("a limit that cuts the last call leaves the one before it whole", async () => {
+  const calls = (/** @type {number} */ index, /** @type {object} */ its) =>
+    chunk({ tool_calls: [{ index, function: its }] });
+  const lines = [calls(0, { name: "look" }), calls(1, { name: "go", arguments: '{"x":' })];
+  const body = [...lines, chunk({}, /** @type {any} */ ("length")), ""].join("\n\n");
+  const whole = [];
+  for await (const { call, complete } of readAnswer(response(body))) if (complete) whole.push(call);
+  assert.deepEqual(whole, [0]);
+});
+
 test("a reader that leaves cancels the body, even if it has not begun or nothing comes", async () => {
   await readAnswer(Promise.reject(new TypeError("failed"))).return(undefined);
-  for (const begins of [false, true]) {
+  for (const [begins, waits, type] of /** @type {const} */ ([
+    [false, true, undefined],
+    [true, true, undefined],
+    [true, false, undefined],
+    [true, true, ""],
+  ])) {
     let cancelled = false;
     const silent = new ReadableStream({ cancel: () => void (cancelled = true) });
-    const answer = readAnswer(Promise.resolve(response(silent)));
+    const answer = readAnswer(Promise.resolve(response(silent, type)));
     const next = begins ? answer.next() : undefined;
-    await new Promise(setImmediate);
+    if (waits) await new Promise(setImmediate);
     await answer.return(undefined);
     assert.deepEqual(await next, begins ? { done: true, value: undefined } : undefined);
     await new Promise(setImmediate);
@@ -575,4 +606,27 @@ test("whole graphemes of the text come before what the engine separated", async 
   for await (const { text, name = "" } of readAnswer(response(lines.join("\n\n")), options))
     said += name + text;
   assert.equal(said, "Hello!hmWorldlook{}");
+});
+
+test("an answer that a stop string has ended is whole, if the connection breaks behind it", async (t) => {
+  const state = ["begun", false, "", null, "", "content"];
+  standIn(t, {
+    boot: () => new Promise((resolve) => setTimeout(resolve, 50, {})),
+    ask: (name, told, json, held, symbols) =>
+      name === "begin_steps"
+        ? [state]
+        : JSON.parse(symbols).map((/** @type {string | null} */ symbol) =>
+            symbol === "a" ? [[["content", "a"]], null, state] : [[], "stop", null],
+          ),
+  });
+  let pulls = 0;
+  const lost = new ReadableStream({
+    pull(controller) {
+      if (pulls++ > 1) controller.error(new TypeError("terminated"));
+      else controller.enqueue(bytesOf(`${chunk({ content: pulls === 1 ? "a" : "S" })}\n\n`));
+    },
+  });
+  let text = "";
+  for await (const delta of readAnswer(response(lost), { stop: "S" })) text += delta.text;
+  assert.equal(text, "a");
 });

@@ -71,6 +71,7 @@ export function readAnswer(response, given = {}) {
 async function* reading(response, given, left) {
   const { body: form, signal, ...options } = formApart(checked(given));
   const { ok, status, headers, body } = await unlessAborted(signal, response);
+  if (left.aborted) return void (await body?.cancel().catch(() => {}));
   if (!ok || !body)
     throw new DetokError(`The server answered HTTP ${status} without a text; ask again.`, {
       code: status,
@@ -85,7 +86,7 @@ async function* reading(response, given, left) {
   }
   if (body.locked)
     throw new TypeError("The body of this response is read by someone else already.");
-  /** @type {{reason?: string, error?: DetokError}} */
+  /** @type {{reason?: string, error?: DetokError, stopped?: boolean}} */
   const end = {};
   /** @param {unknown} error @returns {never} */
   const lost = (error) => {
@@ -104,8 +105,10 @@ async function* reading(response, given, left) {
       headers.get("content-type") ?? "",
       // AI SDK 4 sends its data stream as plain text.
       form ?? (headers.has("x-vercel-ai-data-stream") ? "json" : undefined),
+      left,
     ).catch(lost);
     open = bytes;
+    if (left.aborted) return;
     const [first, ...more] = stages(found, options, end); // may refuse an option
     const whole = found === "bytes" ? bytes : kept(bytes, end, signal);
     /** @type {ReadableStream<Delta>} */
@@ -114,7 +117,7 @@ async function* reading(response, given, left) {
       whole.pipeThrough(first),
     );
     const reader = (open = deltas.getReader());
-    if (signal?.aborted) onAbort(); // before there was this reader
+    if (signal?.aborted || left.aborted) onAbort(); // before there was this reader
     for (;;) {
       const { done, value } = await reader.read().catch(lost);
       signal?.throwIfAborted();
@@ -125,7 +128,7 @@ async function* reading(response, given, left) {
     signal?.removeEventListener("abort", onAbort);
     await open.cancel().catch(() => {});
   }
-  if (end.error) throw end.error;
+  if (end.error && !end.stopped) throw end.error;
   return end.reason;
 }
 
@@ -178,7 +181,7 @@ function kept(body, end, signal) {
           else controller.enqueue(value);
         } catch (error) {
           if (signal?.aborted) throw error;
-          end.error = /** @type {DetokError} */ (readingError(error));
+          end.error ??= /** @type {DetokError} */ (readingError(error));
           controller.close();
         }
       },
@@ -192,12 +195,12 @@ function kept(body, end, signal) {
  * What makes deltas of a body, in order.
  * @param {Form} form
  * @param {ReadOptions} options
- * @param {{reason?: string, error?: DetokError}} end  Takes how the engine says that it ended.
+ * @param {{reason?: string, error?: DetokError, stopped?: boolean}} end  Takes how it ended.
  * @returns {[TransformStream, ...TransformStream[]]}
  */
 function stages(form, options, end) {
   if (form === "bytes") return [new DetokStream({ ...options, output: "deltas" })];
-  const python = asksPython(options) ? [staged(options)] : [];
+  const python = asksPython(options) ? [staged(options, end)] : [];
   return [form === "json" ? jsonLines() : new ServerSentEvents(), deltasOf(end), ...python];
 }
 
@@ -267,16 +270,17 @@ export class ServerSentEvents {
  * Which format a body has. Without a content type its beginning decides.
  * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
  * @param {string} type
- * @param
- *   {Form | undefined} given
+ * @param {Form | undefined} given
+ * @param {AbortSignal} left
  * @returns {Promise<[ReadableStream<Uint8Array<ArrayBuffer>>, Form]>}
  */
-async function formatOf(body, type, given) {
+async function formatOf(body, type, given, left) {
   if (given) return [body, given];
   if (/^text\/event-stream\b/i.test(type)) return [body, "events"];
   if (/json\b/i.test(type)) return [body, "json"];
   if (type) return [body, "bytes"];
   const reader = body.getReader();
+  left.addEventListener("abort", () => reader.cancel().catch(() => {}));
   const decoder = new TextDecoder();
   /** @type {Uint8Array<ArrayBuffer>[]} */
   const parts = [];
@@ -410,9 +414,10 @@ function asksPython({
 /**
  * Content through DetokStream; reasoning and tool calls that the engine separated pass by it.
  * @param {ReadOptions} options
+ * @param {{stopped?: boolean}} ended  Whether a stop string has ended the answer.
  * @returns {TransformStream<Delta, Delta>}
  */
-function staged(options) {
+function staged(options, ended) {
   /** @type {Decoder<"deltas">} */
   const decoder = new Decoder({ ...options, granularity: undefined, output: "deltas" });
   // Of all channels, because a change of the channel ends a grapheme.
@@ -440,7 +445,8 @@ function staged(options) {
     // What other channels say next comes after the text that Python still decodes.
     while (decoder.waiting) give(await decoder.ready(), controller);
     if (decoder.finishReason) end(controller);
-    if (decoder.finishReason === "stop") controller.terminate(); // cancels the source
+    ended.stopped = decoder.finishReason === "stop";
+    if (ended.stopped) controller.terminate(); // cancels the source
   };
   return new TransformStream({
     start: () => decoder.begun,

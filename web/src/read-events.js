@@ -139,7 +139,7 @@ const callsOf = (event, paths) =>
   });
 
 /** Events that keep a connection open. */
-const NO_TEXT = /^\s*(\[?(ping|pong|(keep-?)?alive|heart-?beat)\]?)?\s*$/i;
+const NO_TEXT = /^(\[?(ping|pong|(keep-?)?alive|heart-?beat)\]?)?$/i;
 
 /** Why an answer ended that may be cut short. */
 const LIMIT = /length|max|limit|incomplete/i;
@@ -160,6 +160,8 @@ class Calls {
   #open = new Map();
   /** @type {unknown[]} */
   #seen = [];
+  /** The one that came last, which a limit may have cut. @type {unknown} */
+  #last;
 
   /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
@@ -180,6 +182,7 @@ class Calls {
       this.#open.set(index, open);
       begin = { name, ...(id && { id }) };
     }
+    this.#last = open;
     open.given += text;
     if (text || begin.name !== undefined)
       out.push({ channel: "tool_call", text, call: open.number, ...begin });
@@ -202,7 +205,8 @@ class Calls {
 
   /** The end of all calls. @param {string} [reason] @returns {Delta[]} */
   flush(reason) {
-    return [...this.#open.values()].flatMap((open) => this.#close(open, reason));
+    const calls = [...this.#open.values()];
+    return calls.flatMap((open) => this.#close(open, open === this.#last ? reason : ""));
   }
 }
 
@@ -218,6 +222,7 @@ export function deltasOf(end) {
   const calls = new Calls();
   let sent = "";
   let over = false;
+  let ended = false; // by a reason or [DONE], not by what every event of some servers has
   let isKnown = false;
   /** The type or the keys of the first event whose shape is unknown. @type {string | undefined} */
   let unknown;
@@ -240,13 +245,13 @@ export function deltasOf(end) {
   };
   return new TransformStream({
     transform({ event: type, data }, controller) {
-      if (NO_TEXT.test(data)) return;
+      if (NO_TEXT.test(data.trim())) return;
       if (/^\s*"?\[DONE\]"?\s*$/.test(data)) {
-        over = true;
+        over = ended = true;
         return;
       }
       const fail = (/** @type {string} */ sentence, /** @type {number} */ code = NaN) => {
-        end.error ??= new DetokError(sentence, {
+        end.error = new DetokError(sentence, {
           kind: "server",
           retry: true,
           code: code >= 100 && code < 5000 ? code : undefined,
@@ -257,8 +262,9 @@ export function deltasOf(end) {
       try {
         value = JSON.parse(data);
       } catch {
-        if (over || NO_TEXT.test(type)) return; // as clients of events do with what they don't know
         if (type === "error") return fail(data);
+        if (ended || NO_TEXT.test(type)) return; // as clients of events do with what they don't know
+        if (end.error) return controller.terminate(); // the connection broke inside an event
         return fail(
           "The server sent an event that is not JSON: the stream was cut, or it does not come from an engine. The text so far is kept.",
         );
@@ -291,6 +297,7 @@ export function deltasOf(end) {
         for (const call of row.calls ? callsOf(from, row.calls) : [])
           for (const delta of calls.feed(call)) give(controller, delta);
         if (reason) end.reason = reason;
+        ended ||= Boolean(reason);
         over ||= Boolean(reason || find(event, row.over)[0]);
       }
     },
