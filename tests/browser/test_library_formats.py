@@ -14,8 +14,8 @@ FORMAT = "qwen3_hermes"
 WHOLE = {"id": None, "name": "look", "arguments": '{"at": "é"}', "complete": True}
 
 
-def asked(text=TEXT, **options):
-    params = {"engine": "scripted", "text": text, "pace": 0, "cut": "byte"}
+def asked(text=TEXT, pace=0, **options):
+    params = {"engine": "scripted", "text": text, "pace": pace, "cut": "byte"}
     return {"runtime": "micropython", "params": params, **options}
 
 
@@ -152,7 +152,8 @@ STORE = """async (options) => {
 
 def test_the_state_of_the_hooks_has_the_calls_as_they_come(library):
     """React, Vue and Svelte share this state (tests/browser/test_examples.py mounts them)."""
-    seen, state = library.evaluate(STORE, asked(format=FORMAT, granularity="grapheme"))
+    # Slow enough for several frames of the page within the call.
+    seen, state = library.evaluate(STORE, asked(pace=25, format=FORMAT, granularity="grapheme"))
     call = {"id": None, "name": "look", "text": WHOLE["arguments"], "complete": True}
     assert state == {
         "text": "At once.",
