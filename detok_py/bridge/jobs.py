@@ -82,7 +82,7 @@ def read_request(request: dict[str, Any]) -> Request:
                 retry=False,
             )
     tools = params.get("tools")
-    if tools is not None and not _is_list_of_objects(tools):
+    if tools is not None and not is_list_of_objects(tools):
         raise EngineError(
             "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
         )
@@ -103,7 +103,8 @@ def read_request(request: dict[str, Any]) -> Request:
     return Request(request["prompt"], request["messages"], sampling, request["want"], params)
 
 
-def _is_list_of_objects(value: Any) -> bool:
+def is_list_of_objects(value: Any) -> bool:
+    """Return whether a value of JSON is a list, perhaps empty, of objects."""
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..errors import DetokError, RemoteProtocolError
 from ..protocol import wire
 from .engines import EngineError
-from .jobs import ALL_THERE_IS, read_number
+from .jobs import ALL_THERE_IS, is_list_of_objects, read_number
 
 MAX_BODY = 1 << 20
 MAX_STOPS = 64
@@ -169,10 +169,6 @@ def _invalid(name: str, what: str) -> ExitError:
     return ExitError(400, f"`{name}` {what}.", "invalid_value", param=name)
 
 
-def _is_list_of_objects(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(isinstance(one, dict) for one in value)
-
-
 def _read_model(value: Any) -> str:
     if value is not None and not isinstance(value, str):
         raise _invalid("model", "must be a string")
@@ -180,7 +176,7 @@ def _read_model(value: Any) -> str:
 
 
 def _read_messages(value: Any) -> list[dict[str, Any]]:
-    if not _is_list_of_objects(value):
+    if not value or not is_list_of_objects(value):
         raise _invalid("messages", 'must be a list of objects like {"role": "user", "content": …}')
     if not all(isinstance(one.get("role"), str) for one in value):
         raise _invalid("messages", "must each have a `role` that is a string")
@@ -232,9 +228,13 @@ def _read_tools(body: dict[str, Any]) -> list[dict[str, Any]]:
     tools = body.get("tools")
     if tools in (None, []) or body.get("tool_choice") == "none":
         return []
-    if not _is_list_of_objects(tools) or not all(
-        isinstance(tool.get("function"), dict) and isinstance(tool["function"].get("name"), str)
-        for tool in tools
+    if (
+        not tools
+        or not is_list_of_objects(tools)
+        or not all(
+            isinstance(tool.get("function"), dict) and isinstance(tool["function"].get("name"), str)
+            for tool in tools
+        )
     ):
         raise _invalid("tools", 'must be a list of {"type": "function", "function": {"name": …}}')
     for tool in tools:

@@ -559,15 +559,25 @@ test("a caller's own mistake is no lost connection, and closes the body", async 
   assert.ok(cancelled);
 });
 
-test("what the engine separated comes behind the text that Python still decodes", async (t) => {
+/**
+ * A Python that returns content as it is, is ready after some milliseconds, and ends at `stop`.
+ * @param {import("node:test").TestContext} t
+ */
+function decoding(t, { stop = "", after = 0 } = {}) {
   const state = ["begun", false, "", null, "", "content"];
-  const step = (/** @type {string | null} */ symbol) =>
-    symbol === null ? [[], "end", null] : [[["content", symbol]], null, state];
+  const step = (/** @type {string | null} */ symbol) => {
+    if (symbol === null) return [[], "end", null];
+    return symbol === stop ? [[], "stop", null] : [[["content", symbol]], null, state];
+  };
   standIn(t, {
-    boot: () => ({}),
+    boot: () => new Promise((resolve) => setTimeout(resolve, after, {})),
     ask: (name, told, json, held, symbols) =>
       name === "begin_steps" ? [state] : JSON.parse(symbols).map(step),
   });
+}
+
+test("what the engine separated comes behind the text that Python still decodes", async (t) => {
+  decoding(t);
   const lines = [
     chunk({ content: "one" }),
     chunk({ reasoning_content: "two" }),
@@ -583,16 +593,7 @@ test("what the engine separated comes behind the text that Python still decodes"
 });
 
 test("whole graphemes of the text come before what the engine separated", async (t) => {
-  const state = ["begun", false, "", null, "", "content"];
-  standIn(t, {
-    boot: () => ({}),
-    ask: (name, told, json, held, symbols) =>
-      name === "begin_steps"
-        ? [state]
-        : JSON.parse(symbols).map((/** @type {string | null} */ symbol) =>
-            symbol === null ? [[], "end", null] : [[["content", symbol]], null, state],
-          ),
-  });
+  decoding(t);
   const lines = [
     chunk({ content: "Hello!" }),
     chunk({ reasoning_content: "hm" }),
@@ -609,16 +610,7 @@ test("whole graphemes of the text come before what the engine separated", async 
 });
 
 test("an answer that a stop string has ended is whole, if the connection breaks behind it", async (t) => {
-  const state = ["begun", false, "", null, "", "content"];
-  standIn(t, {
-    boot: () => new Promise((resolve) => setTimeout(resolve, 50, {})),
-    ask: (name, told, json, held, symbols) =>
-      name === "begin_steps"
-        ? [state]
-        : JSON.parse(symbols).map((/** @type {string | null} */ symbol) =>
-            symbol === "a" ? [[["content", "a"]], null, state] : [[], "stop", null],
-          ),
-  });
+  decoding(t, { stop: "S", after: 50 });
   let pulls = 0;
   const lost = new ReadableStream({
     pull(controller) {

@@ -117,7 +117,7 @@ async function* reading(response, given, left) {
       whole.pipeThrough(first),
     );
     const reader = (open = deltas.getReader());
-    if (signal?.aborted || left.aborted) onAbort(); // before there was this reader
+    if (signal?.aborted) onAbort(); // before there was this reader
     for (;;) {
       const { done, value } = await reader.read().catch(lost);
       signal?.throwIfAborted();
