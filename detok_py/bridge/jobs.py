@@ -8,6 +8,7 @@ which.
 import asyncio
 import contextlib
 import itertools
+import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from .engines import (
     Request,
     Sampling,
 )
+from .engines.text import AROUND
 from .go_on import Answered, going_on
 from .metrics import EngineMetrics, Stopwatch
 from .recover import LONG, Known, Recovery, Unknown
@@ -86,8 +88,8 @@ def read_request(request: dict[str, Any]) -> Request:
         raise EngineError(
             "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
         )
-    if params.get("apart") not in (None, "tags"):
-        sentence = 'Parameter apart must be "tags".'
+    if params.get("apart") not in (None, *AROUND):
+        sentence = f"Parameter apart must be {' or '.join(map(json.dumps, AROUND))}."
         raise EngineError(sentence, code=wire.BAD_MESSAGE, retry=False)
     most = DEFAULT_MAX_TOKENS
     if params.get("max_tokens") == ALL_THERE_IS:

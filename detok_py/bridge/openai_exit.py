@@ -21,7 +21,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..page.answer import Answer
 from ..protocol import wire
 from ..protocol.events import new_run_id
 from .attached import AttachedEngine, plain
@@ -29,7 +28,7 @@ from .engines import BYTES, IDS, NO_ROOM_FOR_ANSWER, NO_ROOM_FOR_PROMPT, TEXT, S
 from .engines import Request as EngineRequest
 from .gate import Receive, Scope, Send
 from .jobs import fault_of
-from .openai_reply import DONE, Chunks, Named, Whole, encode, name_of
+from .openai_reply import ASKED_FORMAT, DONE, Chunks, ExitAnswer, Named, Whole, encode, name_of
 from .openai_request import MAX_BODY, Asked, ExitError, read_json, read_request
 from .protocols import CHUNKS
 from .stream import HELLO_SECONDS, STOPPING, Bridge
@@ -162,13 +161,6 @@ async def _body(request: Request) -> bytes:
     return bytes(data)
 
 
-class _Answer(Answer):
-    """An answer whose client is not told what is held."""
-
-    def _held(self) -> tuple[bytes, str]:
-        return b"", ""
-
-
 class Reply(Response):
     """One answer to a connected client."""
 
@@ -183,7 +175,8 @@ class Reply(Response):
         model = asked.model or plain(attached.engine.info().model) or attached.name
         named = Named(name_of(self._run, prefix), int(time.time()), model)
         self._writer = _Writer(named, self._run, asked)
-        self._answer = _Answer(encode(self._request()))
+        marked = asked.is_chat and self._fidelity == TEXT
+        self._answer = ExitAnswer(encode(self._request()), marked=marked)
         self._inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._over = asyncio.Event()
         self._notice = ""
@@ -195,11 +188,10 @@ class Reply(Response):
         asked = self._asked
         options, request = dict(asked.options), asked.request
         if asked.is_chat and (self._fidelity == TEXT or self._attached.chat_format is None):
-            # The form in which most models without a call format are asked for calls.
-            known = {"format": "hermes2_text"} if options["toolSchemas"] else {"tools": False}
+            known = {"format": ASKED_FORMAT} if options["toolSchemas"] else {"tools": False}
             options.update(known)
         if asked.is_chat and self._fidelity == TEXT:
-            request = {**request, "params": {**request["params"], "apart": "tags"}}
+            request = {**request, "params": {**request["params"], "apart": "marks"}}
         if asked.after:
             return {**options, "resume": self._run}
         # From an engine that gives bytes, each id alone would cost a request.
@@ -211,6 +203,7 @@ class Reply(Response):
         problem = self._problem()
         if problem is not None:
             return await _refusal(problem)(scope, receive, send)
+        self._forget()  # a failure that came when nobody was there
         self._send = send
         self._direct = scope.get("extensions", {}).get(CHUNKS, {})
         at_once = {"can": self._can_write, "write": self._write}

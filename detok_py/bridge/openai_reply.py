@@ -1,7 +1,7 @@
 """An answer in OpenAI's shapes: server-sent events, or one object.
 
-In: the deltas and the end of an answer (`page.answer.Answer`). Out: the bytes of events, or an
-object. Held: the position in a stream; the text of a whole answer.
+In: the deltas and the end of an answer (`ExitAnswer`). Out: the bytes of events, or an object.
+Held: the position in a stream; the text of a whole answer.
 
 The position in a stream is the `id` of each event. Each character of each channel, the beginning of
 each call, the role, the finish reason and the usage count one. So it does not depend on how the
@@ -13,12 +13,22 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..decode.utf8 import StreamingDetokenizer
+from ..formats.chat_format import ChatFormat
+from ..formats.table import FORMATS
+from ..page.answer import Answer
+from .engines.text import Parts
+
 Rows = list[list[Any]]  # deltas as `page.deltas.crossed` returns them
 CHANNELS = {"content": "content", "reasoning": "reasoning_content"}
 _encode: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # Some clients look for the lines of a stream with `str.splitlines`, which also splits at these.
 # JSON has them in strings only.
 LINE_ENDS = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+# The format in which most models without one of their own are asked for calls; the same without
+# reasoning.
+ASKED_FORMAT = "hermes2_text"
+NO_REASONING = ChatFormat(ASKED_FORMAT, "its name", FORMATS[ASKED_FORMAT]._replace(thinks=()))
 DONE = "data: [DONE]\n\n"
 
 
@@ -33,6 +43,39 @@ def encode(value: Any) -> str:
         for end, escaped in LINE_ENDS.items():
             text = text.replace(end, escaped)
     return text
+
+
+class ExitAnswer(Answer):
+    """An answer whose client is not told what is held. If `marked`, an engine may have sent its
+    reasoning apart: that is between marks, and no tag of reasoning is looked for.
+    """
+
+    def __init__(self, request: str, *, marked: bool) -> None:
+        super().__init__(request)
+        self._parts = Parts() if marked else None
+        self._reasoning = StreamingDetokenizer()
+        self._fresh = True
+
+    def _held(self) -> tuple[bytes, str]:
+        return b"", ""
+
+    def _decode(self, ids: list[int] | None, data: bytes | None) -> list[list[Any]]:
+        if self._parts is None or data is None:
+            return super()._decode(ids, data)
+        deltas: list[list[Any]] = []
+        for is_reasoning, part in self._parts.feed(data):
+            if self.stopped:
+                break
+            if is_reasoning and self._fresh:
+                self._options["format"] = NO_REASONING if self._options.get("format") else None
+                self.begin(None, start="content")
+            self._fresh = False
+            if not is_reasoning:
+                deltas += super()._decode(None, part)
+                continue
+            text = self._reasoning.feed(part)
+            deltas += [["reasoning", text]] if text else []
+        return deltas
 
 
 class Named(NamedTuple):

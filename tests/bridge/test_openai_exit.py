@@ -222,6 +222,35 @@ def piece(index, text, **head):
     return {"tool_calls": [{"index": index, **call_id, "function": function}]}
 
 
+REASONING_AGAIN = [
+    *({"reasoning_content": "日本 </th"}, {"reasoning_content": "ink> \x10c"}),
+    *({"content": "<think>4"}, {"content": "2 \x10"}, {"content": "r"}),
+    *({"reasoning_content": "hm"}, {"content": "!"}, {"reasoning_content": "\x10"}),
+]
+
+
+async def test_what_a_text_engine_says_is_reasoning_is_all_that_is_reasoning():
+    """Tags in it, or in the content, are text; it may come again after content, and between the
+    pieces of a call.
+    """
+    call = [piece(0, '{"a":', name="f"), {"reasoning_content": "?"}, piece(0, '"\\u0010"}')]
+    async with text_engine(*REASONING_AGAIN, *call) as bridge:
+        (text, reasoning, calls, _), whole = await answered(bridge, tools=TOOLS)
+        without_tools = (await answered(bridge))[0]
+    assert without_tools[1] == reasoning
+    assert without_tools[0].startswith(text + "<tool_call>")
+    assert text == whole["message"]["content"] == "<think>42 \x10r!"
+    assert reasoning == whole["message"]["reasoning_content"] == "日本 </think> \x10chm\x10?"
+    assert calls == [["id-0", "f", '{"a":"\\u0010"}']]
+
+
+async def test_reasoning_that_a_text_engine_leaves_in_its_text_is_found():
+    async with text_engine({"content": "<think>日本</thi"}, {"content": "nk>4"}) as bridge:
+        (text, reasoning, _, _), whole = await answered(bridge)
+    assert (text, reasoning) == ("4", "日本")
+    assert whole["message"] == {"role": "assistant", "content": "4", "reasoning_content": "日本"}
+
+
 async def test_calls_of_a_text_engine_whose_pieces_interleave_stay_apart():
     deltas = [
         *(piece(0, "", name="f"), piece(1, "", name="g")),
@@ -254,7 +283,7 @@ async def test_the_arguments_of_a_call_that_is_cut_have_no_tag(cut):
 
 
 def test_text_after_a_call_that_broke_off_comes_behind_its_tag():
-    tags = Tags(True)
+    tags = Tags("tags")
     call, text = piece(0, '{"a": 1', name="f"), {"content": "Sorry."}
     said = [tags.feed(read_event({"choices": [{"delta": delta}]})) for delta in (call, text)]
     assert said[1] == "</tool_call>Sorry."
@@ -526,6 +555,33 @@ async def test_a_named_run_that_failed_before_its_first_token_begins_again(strea
         for _ in range(2):
             assert "The engine was lost." in (await ask(bridge, stream=True, headers=headers)).text
     assert engine.asked == 2
+
+
+async def test_a_named_run_that_failed_when_nobody_was_there_begins_again():
+    left = asyncio.Event()
+
+    class Engine(FakeEngine):
+        asked = 0
+
+        async def generate(self, request):
+            self.asked += 1
+            if self.asked == 1:
+                await left.wait()
+                raise EngineError("The engine is not ready.")
+            yield Raw(b"ab")
+            yield End("eos")
+
+    engine, headers = Engine([], gives="text"), {"x-detok-run": RUN}
+    async with running(engine) as bridge:
+        client = asyncio.create_task(ask(bridge, stream=True, headers=headers))
+        await eventually(lambda: engine.asked == 1)
+        client.cancel()
+        await asyncio.wait([client])
+        await eventually(lambda: bridge.bridge._sockets == 0)
+        left.set()
+        [run] = bridge.bridge.store.runs.by_id.values()
+        await eventually(lambda: run.log.end is not None)
+        assert read((await ask(bridge, stream=True, headers=headers)).text)[0] == "ab"
 
 
 async def test_a_scripted_text_has_the_fidelity_of_its_cut():

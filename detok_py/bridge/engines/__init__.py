@@ -114,11 +114,11 @@ class Request(NamedTuple):
     exactly: str | None = None
 
     @property
-    def tags_apart(self) -> bool:
-        """Whether reasoning and calls that an engine sends apart are to be put into its text,
-        between tags.
+    def apart(self) -> str | None:
+        """How reasoning and calls that an engine sends apart are to be put into its text: between
+        "tags", or between "marks" (text.py). None drops them.
         """
-        return self.params.get("apart") == "tags"
+        return self.params.get("apart")
 
     @property
     def tools(self) -> dict[str, Any]:

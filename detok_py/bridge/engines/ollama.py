@@ -50,15 +50,15 @@ class Ollama(HttpEngine):
         }
         if request.messages is not None:
             path, body["messages"] = "/api/chat", with_values(request.messages)
-            body.update(request.tools if request.tags_apart else {})
+            body.update(request.tools if request.apart else {})
         else:
             path, body["prompt"] = "/api/generate", request.prompt
         if request.exactly is not None:
             # A grammar holds from the first token on, so there is no room for reasoning.
             body.update(format={"type": "string", "enum": [request.exactly]}, think=False)
         pairs = Surrogates()
-        tags = Tags(request.tags_apart)
-        tally = Tally(tags=tags.wanted)
+        tags = Tags(request.apart)
+        tally = Tally(tags=bool(tags.wanted))
         most = request.sampling.max_tokens
         async with aclosing(self.client.events(path, body, max_tokens=most)) as events:
             async for event in events:

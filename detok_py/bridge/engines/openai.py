@@ -42,7 +42,7 @@ def completion_body(model: str | None, request: Request) -> dict[str, Any]:
     }
     if request.messages is not None:
         body["messages"] = request.messages
-        body.update(request.tools if request.tags_apart else {})
+        body.update(request.tools if request.apart else {})
     else:
         body["prompt"] = request.prompt
     return body
@@ -107,8 +107,8 @@ async def stream_text(
     template.
     """
     pairs = Surrogates()
-    tags = Tags(request.tags_apart)
-    tally = Tally(tags=tags.wanted)
+    tags = Tags(request.apart)
+    tally = Tally(tags=bool(tags.wanted))
     finish = None
     counts: tuple[int | None, int | None] = None, None
     async with aclosing(

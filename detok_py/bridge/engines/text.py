@@ -5,6 +5,8 @@ surrogate pair between two events. A lone surrogate is not a character, so it be
 """
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 from ...captures.event_shapes import Calls
@@ -43,12 +45,19 @@ class Surrogates:
         return _encode(held)
 
 
+# What is before reasoning in the text, and behind it. Behind U+0010 (data link escape) is "r" where
+# reasoning begins, "c" where content goes on, and a second U+0010 for one of the text.
+AROUND = {"tags": ("<think>", "</think>"), "marks": ("\x10r", "\x10c")}
+_MARK = re.compile(rb"\x10(.)", re.DOTALL)
+
+
 class Tags:
-    """Puts reasoning and calls that an engine sends apart into its text, between tags, if `wanted`
-    (`"apart": "tags"`); otherwise drops them.
+    """Puts reasoning and calls that an engine sends apart into its text, as `wanted`: with "tags",
+    between tags; with "marks", reasoning between marks, which `Parts` tells from all text; with
+    None, drops them.
 
     >>> from ...captures.event_shapes import read_event
-    >>> tags = Tags(True)
+    >>> tags = Tags("tags")
     >>> for message in (
     ...     {"thinking": "hm"},
     ...     {"content": "4"},
@@ -62,8 +71,9 @@ class Tags:
     '}</tool_call>'
     """
 
-    def __init__(self, wanted: bool) -> None:
+    def __init__(self, wanted: str | None) -> None:
         self.wanted = wanted
+        self._begin, self._end = AROUND[wanted or "tags"]
         self._thinks = False  # the open part is reasoning
         self._calls = Calls(tagged=True)
 
@@ -75,24 +85,53 @@ class Tags:
         out = ""
         if said.reasoning:
             if not self._thinks:
-                out = self._calls.flush(goes_on=True) + "<think>"
-            out += said.reasoning
+                # Between marks, reasoning does not interrupt a call.
+                out = self._calls.flush(goes_on=True) if self.wanted == "tags" else ""
+                out += self._begin
+            out += self._plain(said.reasoning)
             self._thinks = True
         if text:
-            out += self._calls.flush(goes_on=True) + self._end_thought() + text
+            out += self._end_thought() + self._plain(self._calls.flush(goes_on=True) + text)
         for call in said.calls:
             written = self._calls.feed(call)
             if written:
-                out += self._end_thought() + written
+                out += self._end_thought() + self._plain(written)
         return out
 
     def flush(self) -> str:
         """Return the end of the open part. A call that breaks off stays open."""
-        return self._calls.flush() + self._end_thought()
+        return self._end_thought() + self._plain(self._calls.flush())
 
     def _end_thought(self) -> str:
-        end, self._thinks = "</think>" if self._thinks else "", False
+        end, self._thinks = self._end if self._thinks else "", False
         return end
+
+    def _plain(self, text: str) -> str:
+        return text.replace("\x10", "\x10\x10") if self.wanted == "marks" else text
+
+
+class Parts:
+    r"""Reads text in which reasoning is between marks: yields (whether it is reasoning, bytes).
+
+    >>> parts = Parts()
+    >>> [*parts.feed(b"\x10rhm</think>\x10c4"), *parts.feed(b" \x10"), *parts.feed(b"\x10\x10r!")]
+    [(True, b'hm</think>'), (False, b'4'), (False, b' '), (False, b'\x10'), (True, b'!')]
+    """
+
+    def __init__(self) -> None:
+        self._is_reasoning = False
+        self._held = b""  # the first half of a mark
+
+    def feed(self, data: bytes) -> Iterator[tuple[bool, bytes]]:
+        """Yield the parts of the next bytes."""
+        texts = _MARK.split(self._held + data)  # and the second half of each mark between them
+        self._held = texts[-1][-1:] if texts[-1].endswith(b"\x10") else b""
+        texts[-1] = texts[-1].removesuffix(b"\x10")
+        for n, text in enumerate(texts):
+            if n % 2 and text != b"\x10":
+                self._is_reasoning = text == b"r"
+            elif text:
+                yield self._is_reasoning, text
 
 
 class Tally:
