@@ -1,7 +1,8 @@
-"""An HTTP server on a free port of this machine, while a block runs."""
+"""An HTTP server on a free port of this machine, while a block runs; and a free port for others."""
 
 import contextlib
 import functools
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
@@ -25,3 +26,9 @@ def local_server(handler: Any, **options: Any) -> Iterator[Any]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def free_port() -> int:
+    """Return a port that is free now, for a program that cannot take port 0."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -23,6 +23,13 @@ def eventually_sync(condition, seconds=60.0):
         time.sleep(0.01)
 
 
+async def arriving(chunks):
+    """Yield the chunks, each in a turn of the loop of its own."""
+    for chunk in chunks:
+        await asyncio.sleep(0)
+        yield chunk
+
+
 def told(condition, seconds):
     """Return the sentence that names a condition and the values of what it compares.
 

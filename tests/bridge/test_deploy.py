@@ -4,13 +4,13 @@ import contextlib
 import logging
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from local_server import free_port
 from redis_rig import program
 from waiting import eventually_sync
 
@@ -32,12 +32,6 @@ def pod_of(kind, name):
 
 BRIDGE = pod_of("Deployment", "detok-bridge")["containers"][0]
 REDIS = pod_of("StatefulSet", "detok-store")["containers"][0]
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @contextlib.contextmanager

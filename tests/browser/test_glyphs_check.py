@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import pytest
 from chat_fixtures import FOLDER, fixtures
-from local_server import local_server
+from local_server import free_port, local_server
 
 from detok_py.cli import main
 
@@ -306,12 +306,6 @@ class Relay(BaseHTTPRequestHandler):
         with urllib.request.urlopen(f"{self.engine}/wire/text?cut=1000", timeout=60) as answer:
             while piece := answer.read1(4096):
                 self.wfile.write(piece.decode("utf-8", "replace").encode())
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @pytest.mark.full

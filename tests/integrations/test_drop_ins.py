@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_tokenizers import FAMILIES
 from test_decode_stream import IDS, known, rust
+from waiting import arriving
 
 from detok_py import load_tokenizer
 from detok_py.decode.rules import TRANSFORMERS_CLEAN_UP, clean_up
@@ -390,12 +391,6 @@ def test_the_detokenizer_of_vllm_gives_what_its_own_gives():
 
 # Starlette
 # --------------------------------------------------------------------------------------------------
-
-
-async def arriving(chunks):
-    for chunk in chunks:
-        await asyncio.sleep(0)
-        yield chunk
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

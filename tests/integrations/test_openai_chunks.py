@@ -6,16 +6,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import arriving
 
 from detok_py.integrations import openai
 
 pytestmark = pytest.mark.native
-
-
-async def arriving(chunks):
-    for chunk in chunks:
-        await asyncio.sleep(0)
-        yield chunk
 
 
 @given(st.text(st.sampled_from("aST<>\ud83d\ude00\udc00é😀"), max_size=12), st.data())

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from ui_rig import ROOT, TEXTS, UI, free_port, start_gradio
+from local_server import free_port
+from ui_rig import ROOT, TEXTS, UI, start_gradio
 
 SPLITS = [
     pytest.param(split, marks=pytest.mark.chaos(split=split, delay=0.001), id=split)

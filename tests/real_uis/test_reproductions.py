@@ -8,7 +8,8 @@ import shutil
 import subprocess
 
 import pytest
-from ui_rig import INSTALLED, ROOT, free_port
+from local_server import free_port
+from ui_rig import INSTALLED, ROOT
 
 from detok_py.glyphs import GlyphWatch
 

@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
+from local_server import free_port
 from served_bridge import Bridge
 
 from detok_py.bridge.engines.recite import FOLDER, texts
@@ -251,11 +252,6 @@ def start_engine() -> Program:
         "--model",
         FOLDER / "recite.gguf",
     )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 START: dict[str, Callable[[str], Any]] = {

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tokenizers import byte_level, sentencepiece
+from waiting import arriving
 
 from detok_py import VocabularyError, load_tokenizer
 
@@ -19,12 +20,6 @@ def cut(items, sizes):
         out.append(items[at : at + size])
         at += size
     return [*out, items[at:]]
-
-
-async def arriving(chunks):
-    for chunk in chunks:
-        await asyncio.sleep(0)
-        yield chunk
 
 
 async def collected(stream):
