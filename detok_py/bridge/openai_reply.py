@@ -46,15 +46,15 @@ def encode(value: Any) -> str:
 
 
 class ExitAnswer(Answer):
-    """An answer whose client is not told what is held. If `marked`, an engine may have sent its
-    reasoning apart: that is between marks, and no tag of reasoning is looked for.
+    """An answer whose client is not told what is held. If `marked`, an engine may send reasoning
+    apart: that is between marks, and once it comes, no tag of reasoning is looked for.
     """
 
     def __init__(self, request: str, *, marked: bool) -> None:
         super().__init__(request)
         self._parts = Parts() if marked else None
         self._reasoning = StreamingDetokenizer()
-        self._fresh = True
+        self._has_content = False
 
     def _held(self) -> tuple[bytes, str]:
         return b"", ""
@@ -66,16 +66,24 @@ class ExitAnswer(Answer):
         for is_reasoning, part in self._parts.feed(data):
             if self.stopped:
                 break
-            if is_reasoning and self._fresh:
-                self._options["format"] = NO_REASONING if self._options.get("format") else None
-                self.begin(None, start="content")
-            self._fresh = False
             if not is_reasoning:
+                self._has_content = True
                 deltas += super()._decode(None, part)
                 continue
+            deltas += self._end_search()
             text = self._reasoning.feed(part)
             deltas += [["reasoning", text]] if text else []
         return deltas
+
+    def _end_search(self) -> list[list[Any]]:
+        """Look for no tags of reasoning from here on; return the text that was held for them."""
+        form = self._options.get("format", "tags")
+        if form not in ("tags", ASKED_FORMAT) or (form == ASKED_FORMAT and self._has_content):
+            return []  # a format has them at its beginning only
+        held = self.flush()
+        self._options["format"] = None if form == "tags" else NO_REASONING
+        self.begin(None, start="content")
+        return held
 
 
 class Named(NamedTuple):

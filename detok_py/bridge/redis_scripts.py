@@ -196,9 +196,12 @@ return tonumber(turn)
 """,
 )
 
-# ARGV claim.
+# ARGV claim. Deletes a run of the caller; without a claim, one that its producer has ended without
+# data.
 FORGET = _for_each("""
-if redis.call('HGET', KEYS[1], 'claim') == ARGV[1] then redis.call('DEL', unpack(KEYS)) end
+local r = redis.call('HMGET', KEYS[1], 'claim', 'end', 'pos')
+local failed = ARGV[1] == '' and r[2] == '1' and r[3] == '0'
+if r[1] == ARGV[1] or failed then redis.call('DEL', unpack(KEYS)) end
 return 1
 """)
 

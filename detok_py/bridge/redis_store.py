@@ -266,12 +266,15 @@ class RedisStore:
         return False
 
     def forget(self, run: Run) -> None:
-        """Drop a run here and in Redis."""
+        """Drop a run here; in Redis, if it is written here, or has been ended without data."""
         shared = self.shared.get(run.id)
         self._follower.drop(run)
-        if shared is not None and shared.lease is not None:
+        if shared is None or shared.claiming:
+            return
+        if shared.lease is not None:
             shared.lease.orphan = True
-            self._spawn(self._forget((shared.tag, (shared.lease.claim,))))
+        claim = "" if shared.lease is None else shared.lease.claim
+        self._spawn(self._forget((shared.tag, (claim,))))
 
     async def _forget(self, call: Call) -> None:
         with contextlib.suppress(*self.link.errors):

@@ -204,7 +204,8 @@ async def test_the_tools_reach_the_engine_in_its_own_request():
 @contextlib.asynccontextmanager
 async def text_engine(*deltas, finish="tool_calls"):
     """Serve an engine that parses its own text, and sends these deltas."""
-    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    # As ASCII, which halves of pairs need.
+    chat = [json.dumps({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
     table = {
         ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
@@ -242,6 +243,29 @@ async def test_what_a_text_engine_says_is_reasoning_is_all_that_is_reasoning():
     assert text == whole["message"]["content"] == "<think>42 \x10r!"
     assert reasoning == whole["message"]["reasoning_content"] == "日本 </think> \x10chm\x10?"
     assert calls == [["id-0", "f", '{"a":"\\u0010"}']]
+
+
+@pytest.mark.parametrize("tools", [None, TOOLS])
+async def test_content_before_reasoning_changes_nothing(tools):
+    deltas = [
+        *({"content": "Let me see <th"}, {"reasoning_content": "hm"}, {"content": "!"}),
+        *({"content": "Write <think> first; then"}, {"content": " </think>."}),
+    ]
+    async with text_engine(*deltas, finish="stop") as bridge:
+        (text, reasoning, _, finish), whole = await answered(bridge, tools=tools)
+    assert (reasoning, finish) == ("hm", "stop")
+    assert text == "Let me see <th!Write <think> first; then </think>."
+    assert whole["message"]["content"] == text
+
+
+async def test_halves_of_a_pair_in_a_call_that_waits_are_joined():
+    deltas = [
+        *(piece(0, '{"a":', name="f"), piece(1, '{"b":"\ud83d', name="g")),
+        *(piece(1, '\ude00"}'), piece(0, "1}")),
+    ]
+    async with text_engine(*deltas) as bridge:
+        (_, _, calls, _), _ = await answered(bridge, tools=TOOLS)
+    assert [call[2] for call in calls] == ['{"a":1}', '{"b":"😀"}']
 
 
 async def test_reasoning_that_a_text_engine_leaves_in_its_text_is_found():

@@ -277,6 +277,40 @@ async def test_a_run_that_was_forgotten_is_gone_everywhere(kind, redis):
         assert there.session.closing[0] == 4410
 
 
+async def test_a_run_that_failed_without_data_may_be_begun_again_anywhere(redis):
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        run.log.fail(wire.ENGINE_DOWN, "not ready", retry=True)
+        await there.resume(0)
+        await there.ends_with("error", code=wire.ENGINE_DOWN)
+        there.session.lost(1006, time.monotonic())
+        [copy] = there.store.runs.by_id.values()
+        there.store.forget(copy)
+        again = await began(there)
+        write(again)
+        await there.reads(TEXT)
+        # Its first producer does not bring it back.
+        here.session.lost(1006, time.monotonic())
+        here.store.forget(run)
+        here.connect()
+        await here.resume(0)
+        await here.reads(TEXT)
+
+
+async def began(place):
+    """Return the run that a place begins, as soon as it may."""
+    for _ in range(100):
+        place.connect()
+        run = await place.generate()
+        if run is not None:
+            return run
+        place.session.lost(1006, time.monotonic())
+        for copy in list(place.store.runs.by_id.values()):
+            place.store.forget(copy)
+        await asyncio.sleep(0.05)
+    raise AssertionError("the run was not begun again")
+
+
 @both
 async def test_an_unknown_run_is_gone(kind, redis):
     async with two_places(kind, redis) as (here, _):

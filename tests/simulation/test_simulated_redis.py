@@ -79,7 +79,7 @@ def random_call(rng):
                 ttl,
                 *attempt,
             ),
-            (scripts.FORGET, claim),
+            (scripts.FORGET, rng.choice([claim, ""])),
         ]
     )
 

@@ -71,7 +71,7 @@ class Ollama(HttpEngine):
                 tally.add(message if isinstance(message, dict) else thinking)
                 tally.counted(said.total)
                 data = pairs.feed(tags.feed(said))
-                data += pairs.flush() + tags.flush().encode() if done else b""
+                data += pairs.feed(tags.flush()) + pairs.flush() if done else b""
                 if data:
                     yield Raw(data)
                 if done:

@@ -127,7 +127,7 @@ async def stream_text(
             finish = said.finish or finish
     if finish is None:
         raise client.ended_early()
-    rest = pairs.flush() + tags.flush().encode()
+    rest = pairs.feed(tags.flush()) + pairs.flush()
     if rest:
         yield Raw(rest)
     yield End(reason_of(finish), tally.note(), *counts)
