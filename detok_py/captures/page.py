@@ -51,6 +51,7 @@ NO_TOKENIZER = (
     "bridge with --tokenizer and that file; then open the capture again."
 )
 # A page reads a message in one task: with so many rows it takes some 10 ms.
+OTHER_TOKENIZER = "its ids with the tokenizer that the file names, which is not here: they are read with the dropped one"
 MOST_ROWS = 4096
 HARMONY = "harmony"
 OF_HARMONY = "The server sent the tags of harmony as text: it did not take channels apart."
@@ -230,6 +231,8 @@ def _vocabulary_for(found: Any, sha256: "str | None", problems: list[Any]) -> An
     vocabulary = kept_vocabulary(_named(found.header)) or kept_vocabulary(sha256)
     unknown = _unknown_id(found.chunks, vocabulary)
     if unknown is None:
+        if vocabulary is not None and _named(found.header) not in (None, vocabulary.sha256):
+            problems.append(Problem(0, OTHER_TOKENIZER))
         return vocabulary
     line, token_id = unknown
     reason = f"the tokenizer has no id {token_id}, so it is not this model's: not used"

@@ -202,6 +202,11 @@ export function showEntries(entries, shown) {
   entryList.replaceChildren(
     ...entries.map(([number, url]) => new Option(`entry ${number}: ${url}`, String(number))),
   );
+  showEntry(shown);
+}
+
+/** @param {number} [shown] */
+export function showEntry(shown) {
   if (shown) entryList.value = String(shown);
 }
 

@@ -164,6 +164,9 @@ export function showFaults(recording) {
   }
   const key = `${counts} ${recording?.splits.length} ${recording?.ended}`;
   if (listed === key && shown === recording) return;
+  // A button that has the focus stays while more comes.
+  if (recording && !recording.ended && shown === recording && list.contains(document.activeElement))
+    return;
   listed = key;
   shown = recording;
   none.textContent = !recording ? NO_STREAM : recording.verdict || (counts ? "" : NO_FAULT);

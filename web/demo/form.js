@@ -318,8 +318,10 @@ if (address.has("text") || isSite) {
   text.value = addressText;
 }
 if (address.get("cut") === "byte") cut.value = "byte";
-choose(pace, address.get("pace"));
-choose(fault, address.get("fault"));
+const askedPace = Number(address.get("pace"));
+if (askedPace >= 0 && askedPace < Infinity) choose(pace, address.get("pace"));
+const askedFault = address.get("fault") ?? "";
+if ([...fault.options].some(({ value }) => value === askedFault)) fault.value = askedFault;
 channels.checked = address.has("channels");
 writeStops(address.getAll("stop").filter(Boolean));
 form.addEventListener("change", showFields);

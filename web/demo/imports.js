@@ -31,7 +31,7 @@ export async function takeFile(file, open, waiting) {
     if (before) return open(before);
     const ids = vocabulary.size.toLocaleString("en");
     showAlert(
-      `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures that name no vocabulary.${stillShown()}`,
+      `${name} (${ids} tokens) now cuts “Your text”, and reads the ids of captures whose vocabulary is not here.${stillShown()}`,
     );
   } catch (error) {
     showAlert(`${file.name}: ${messageOf(error)}${stillShown()}`);

@@ -25,7 +25,7 @@ export class LocalAnswer extends EventTarget {
 
   #over = false;
   #tokens = 0;
-  /** The text that is still held. */
+  /** The text that is held so far, or at the end. */
   #rest = "";
   /** @type {(() => void) | undefined} */
   #wake;
@@ -67,7 +67,6 @@ export class LocalAnswer extends EventTarget {
     const engine = { name: "your text", model: tokenizer?.name, device: "this page", fidelity };
     this.#emit("hello", { engine, vocabulary: sha256 ? { sha256, size } : null, format });
     this.#emit("start", { id: "", data: fidelity, position: 0, format });
-    this.#rest = deltas.map(([, text]) => text).join("");
     const begun = performance.now();
     for (let at = 0; at < rows.length && !this.#over;) {
       const seconds = (performance.now() - begun) / 1000;
@@ -80,10 +79,13 @@ export class LocalAnswer extends EventTarget {
       }
       at += due.length;
       this.#tokens = at;
+      const last = due.at(-1);
+      if (last) this.#rest = last.heldText + (last.heldBytes.length ? "\ufffd" : "");
       if (due.length) this.#emit("token", { rows: due, count: due.length, tokens: at });
       const wait = (rows[at]?.[0] ?? 0) - (performance.now() - begun) / 1000;
       await this.#sleep(Math.max(0, wait) * 1000);
     }
+    this.#rest = deltas.map(([, text]) => text).join("");
     if (end.type === "error") {
       this.#end("error", { error: new DetokError(end.message, { code: end.code }) });
     } else this.#end(end.reason);
@@ -102,8 +104,8 @@ export class LocalAnswer extends EventTarget {
     if (this.#over) return;
     this.#over = true;
     this.#wake?.();
-    const text = this.#tokens ? this.#rest : "";
-    this.#emit("finish", { reason, tokens: this.#tokens, text, note: null, ...more });
+    const tokens = this.#tokens;
+    this.#emit("finish", { reason, tokens, text: this.#rest, note: null, ...more });
   }
 
   /** @param {string} type @param {object} detail */

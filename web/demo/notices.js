@@ -3,13 +3,14 @@
  * screen readers only.
  */
 
-import { element } from "./dom.js";
+import { button, element } from "./dom.js";
 
 const alert = element("alert", HTMLElement);
 const status = element("status", HTMLElement);
 const reading = element("reading", HTMLElement);
 const readingStep = element("reading-step", HTMLElement);
 const readingBar = element("reading-bar", HTMLProgressElement);
+const pause = button("pause");
 
 /** @param {string} sentence @param {{label: string, action: () => void}} [wayOut] */
 export function showAlert(sentence, wayOut) {
@@ -25,8 +26,14 @@ export function showAlert(sentence, wayOut) {
 }
 
 export function hideAlert() {
+  leave(alert);
   alert.hidden = true;
   alert.textContent = "";
+}
+
+/** The focus does not fall to the page's beginning with a notice. @param {HTMLElement} notice */
+function leave(notice) {
+  if (notice.contains(document.activeElement)) pause.focus({ preventScroll: true });
 }
 
 /** Whether an element is in the alert. @param {Element | null} element */
@@ -53,5 +60,6 @@ export function showReading(sentence, share) {
 }
 
 export function hideReading() {
+  leave(reading);
   reading.hidden = true;
 }

@@ -1,7 +1,7 @@
 /**
  * The reader's own tokenizer: a tokenizer.json, SentencePiece, GGUF, tiktoken, Tekken, vocab.txt or
- * RWKV file that was dropped on the page. It cuts "Your text", and reads the ids of captures that
- * name no vocabulary.
+ * RWKV file that was dropped on the page. It cuts "Your text", and reads the ids of captures whose
+ * vocabulary is not here.
  *
  * A second Pyodide opens the file and encodes with it; the packed vocabulary goes to the worker
  * that decodes. A static site has the tokenizer of the reciting model until another one is dropped.
@@ -28,6 +28,8 @@ import { isSite } from "./site.js";
 let chosen = [];
 /** @type {Tokenizer | undefined} */
 let used;
+/** That of a static site: it cuts texts, and reads no captures. @type {Promise<Tokenizer>} */
+let ofSite;
 
 /** Whether a file looks like a tokenizer, by its name and its first bytes. @param {File} file */
 export async function isTokenizerFile(file) {
@@ -78,11 +80,8 @@ export function useTokenizer(file) {
  */
 export function tokenizerInUse() {
   if (!chosen.length && isSite) {
-    return useTokenizer(
-      fetch("tokenizer.json")
-        .then((answer) => answer.blob())
-        .then((blob) => new File([blob], "tokenizer.json")),
-    );
+    const fetched = fetch("tokenizer.json").then((answer) => answer.blob());
+    return (ofSite = useTokenizer(fetched.then((blob) => new File([blob], "tokenizer.json"))));
   }
   return chosen.at(-1);
 }
@@ -92,7 +91,8 @@ export const cutsHere = () => isSite || chosen.length > 0;
 
 /** The vocabulary that the reader dropped, for captures; undefined if there is none. */
 export async function droppedVocabulary() {
-  return (await chosen.at(-1)?.catch(() => undefined))?.vocabulary;
+  const last = chosen.at(-1);
+  return last === ofSite ? undefined : (await last?.catch(() => undefined))?.vocabulary;
 }
 
 /** @param {File} file @returns {Promise<Tokenizer>} */

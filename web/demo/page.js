@@ -16,9 +16,10 @@ import {
   openCapture,
   saveCapture,
   showEntries,
+  showEntry,
 } from "./captures.js";
 import { copyText } from "./clipboard.js";
-import { address, button, element } from "./dom.js";
+import { button, element } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
   firstRecited,
@@ -46,7 +47,7 @@ import {
 } from "./notices.js";
 import * as playback from "./playback.js";
 import { Recording, toHex } from "./recording.js";
-import { aboutStream, captureIn, linkedCapture, reportText } from "./report.js";
+import { aboutStream, captureIn, isLinked, linkedCapture, reportText } from "./report.js";
 import { loadRuntime, onRuntimeChange, runtimeOptions, showRuntime } from "./runtime.js";
 import { isSite } from "./site.js";
 import {
@@ -142,7 +143,12 @@ async function boot() {
   waiting = undefined;
   if (early) early();
   else if (unfinished) run(unfinished);
-  else if (location.hash && !playback.shownRecording()) void openLinked();
+  else if (!playback.shownRecording()) begin();
+}
+
+/** Show what the address asks for, or the introduction. */
+function begin() {
+  if (isLinked()) void openLinked();
   else if (startsByItself) {
     sayStatus("Ready. The text of the address starts in a moment.");
     startTimer = setTimeout(start, READY_MS);
@@ -194,7 +200,13 @@ function endIntroduction() {
   if (!introducing) return;
   introducing = undefined;
   answer?.cancel();
-  playback.setSpeed(0);
+  playback.setSpeed(addressSpeed());
+}
+
+/** The speed that the address asks for, in tokens a second; 0 for none. */
+function addressSpeed() {
+  const given = Number(new URLSearchParams(location.search).get("speed"));
+  return given > 0 && given < Infinity ? given : 0;
 }
 
 const TRY_AGAIN = { label: "Try again", action: () => void boot() };
@@ -231,41 +243,56 @@ function run(question, { intro = false } = {}) {
   const { request, lang, own } = question;
   if (!intro) keepUnfinished(question);
   hideAlert();
+  dropped = undefined;
   sayStatus(intro ? "" : "Generating.");
   const recording = new Recording();
   recording.stop = request.stop;
-  described = { header: {} };
+  /** @type {import("./captures.js").Described} */
+  const mine = { header: {} };
   let lostAt = 0;
   let sent = "";
-  /** @type {{state: "finished" | "error", sentence: string}} */
-  let ending = { state: "finished", sentence: "" };
-  playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
+  /** @type {Ending} */
+  const ending = { state: "finished", sentence: "", stopped: false };
+  let isShown = false;
+  const show = () => {
+    if (isShown) return;
+    isShown = true;
+    described = mine;
+    playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
+  };
+  // What had arrived of an answer stays until the rest comes: the bridge may not have it any more.
+  if (!request.resume || !playback.shownRecording()) {
+    show();
+    const engine = own ? undefined : attached();
+    showSource({ kind: own ? "text" : "engine", engine, streams: false });
+  }
   setState(intro ? "ready" : "streaming");
   if (hadFocus) stopButton.focus();
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary, format } }) => {
-    hideAlert();
-    described.header = { protocol: "detok.v1", engine, vocabulary, ...channelOptions(request) };
+    if (!dropped) hideAlert();
+    mine.header = { protocol: "detok.v1", engine, vocabulary, ...channelOptions(request) };
     if (!own) showSource({ kind: "engine", engine, format, streams: !intro });
   });
   current.addEventListener("start", ({ detail: { id, data, format, start } }) => {
     if (!intro) keepUnfinished({ ...question, request: { ...request, resume: id } });
-    const engine = own ? ownTextEngine(data, described.header.engine) : described.header.engine;
-    described.header.engine = engine;
+    const engine = own ? ownTextEngine(data, mine.header.engine) : mine.header.engine;
+    mine.header.engine = engine;
     recording.unit = unitOf(engine?.fidelity, own && request.singleBytes);
     sent = data;
     recording.format = format;
-    if (format) described.header.chat_format = format;
-    if (start) described.header.start = start;
+    if (format) mine.header.chat_format = format;
+    if (start) mine.header.start = start;
     const fidelity = fidelityOf(engine, data, recording.hasAllIds);
     showSource({ kind: own ? "text" : "engine", engine, fidelity, format, streams: !intro });
   });
   current.addEventListener("token", ({ detail: { rows = [], at, spent, count } }) => {
     lostAt = 0;
+    show();
     const decoding = spent ? spent / 1000 / count : 0;
     for (const row of rows) recording.add(row, at, decoding);
-    showFidelity(fidelityOf(described.header.engine, sent, recording.hasAllIds));
+    showFidelity(fidelityOf(mine.header.engine, sent, recording.hasAllIds));
     if (spent) playback.addDecoding(spent, count);
     playback.wake();
   });
@@ -278,14 +305,16 @@ function run(question, { intro = false } = {}) {
     // When the worker ended, the bridge goes on for a while, and a new worker resumes the answer.
     if (worker && !intro) forgetUnfinished();
     if (error && reason === "error") {
-      described.end = { type: "error", code: error.code, message: error.message };
+      mine.end = { type: "error", code: error.code, message: error.message };
       const restarted = error.code === 4410 && lostAt && performance.now() - lostAt < KEEP_MS;
       const sentence = restarted
         ? "The bridge was started again, and the new one does not know this answer. Start again to ask for all of it."
         : error.message;
-      ending = { state: "error", sentence };
+      ending.state = "error";
+      ending.sentence = sentence;
     } else {
-      described.end = { type: "finished", reason, note };
+      mine.end = { type: "finished", reason, note };
+      ending.stopped = reason === "cancelled";
       const skipped = own ? recording.specialNames : [];
       const [kind, it] =
         skipped.length > 1
@@ -294,11 +323,12 @@ function run(question, { intro = false } = {}) {
       const special = skipped.length
         ? `Your text has ${skipped.join(", ")}, which the tokenizer reads as ${kind} skipped, as in an engine's stream. Cut the text into bytes to keep ${it}.`
         : "";
-      ending.sentence = note || (reason === "cancelled" ? "Stopped." : special);
+      ending.sentence = note || special;
     }
-    const { engine } = described.header;
+    if (!isShown) return answer === current ? conclude(ending) : undefined;
+    const { engine } = mine.header;
     if (fidelityOf(engine, sent, recording.hasAllIds) === "ids" && recording.length)
-      described.header.engine = { ...engine, fidelity: "ids" };
+      mine.header.engine = { ...engine, fidelity: "ids" };
     recording.end(text, at);
     playback.wake();
   });
@@ -320,11 +350,21 @@ function stop() {
   setTimeout(() => stopped.cancel(), STOP_MS);
 }
 
+/** End the answer without a word. */
+function stopNow() {
+  answer?.cancel();
+  answer = undefined;
+  playback.leave();
+  setState("finished");
+}
+
 /**
- * The answer has ended, and its last step is on the page.
- * @param {{state: "finished" | "error", sentence: string}} ending
+ * @typedef {{state: "finished" | "error", sentence: string, stopped: boolean}} Ending
+ *   How an answer has ended: what is to be said of it, and whether the reader has stopped it.
  */
-function conclude({ state: next, sentence }) {
+
+/** The answer has ended, and its last step is on the page. @param {Ending} ending */
+function conclude({ state: next, sentence, stopped }) {
   if (introducing && state !== "ready") return; // Python starts again
   if (introducing && next === "finished") return setState("ready");
   // The engine failed, or has no vocabulary to cut a text by.
@@ -339,12 +379,17 @@ function conclude({ state: next, sentence }) {
       kept ? `${sentence} What had arrived is kept below.` : sentence,
       worker ? START_AGAIN : TRY_AGAIN,
     );
-    sayStatus("");
-  } else if (sentence === "Stopped.") sayStatus(sentence);
-  else {
-    if (sentence) showAlert(sentence);
-    sayStatus(`Complete, ${playback.countedCharacters()}.`);
+    return sayStatus("");
   }
+  sayStatus(stopped ? "Stopped." : `Complete, ${playback.countedCharacters()}.`);
+  const said = sentence || (worker ? "" : "Python has ended; the text stays.");
+  if (!worker) showAlert(said, TRY_AGAIN);
+  else if (dropped)
+    showAlert(said || "The stream has ended.", {
+      label: `Open ${dropped.name}`,
+      action: dropped.open,
+    });
+  else if (said) showAlert(said);
 }
 
 // ---------------------------------------------------------------- captures
@@ -375,13 +420,16 @@ async function open(file, { source, ...given } = {}) {
   const { path, format: choice, entry } = given;
   const choices = { path, format: choice, entry };
   const again = () => void open(file, { source, ...given });
+  clearTimeout(startTimer);
   if (state === "loading") return void (waiting = again);
-  if (!worker) return;
-  if (state === "streaming")
+  if (state === "streaming") {
+    dropped = { name: file.name, open: again };
     return showAlert("A stream is running. Stop it to open the file.", {
       label: "Stop and open",
-      action: () => (answer?.cancel(), playback.leave(), setState("finished"), again()),
+      action: () => (stopNow(), again()),
     });
+  }
+  if (!worker) return void ((waiting = again), boot());
   if (isReading()) return stopReading(again);
   hideAlert();
   opening = again;
@@ -445,6 +493,7 @@ async function open(file, { source, ...given } = {}) {
       showAlert(`${file.name}: ${sentences.join(" ")}`, ids ? OPEN_TOKENIZER : readAs);
   } catch (error) {
     if (!isWanted()) return;
+    showChoices();
     const reason = messageOf(error);
     withoutTokenizer = reason.includes("ids without their bytes") ? file : undefined;
     const [, maybe] = /Text may be in `([^`]+)`/.exec(reason) ?? [];
@@ -465,6 +514,12 @@ async function open(file, { source, ...given } = {}) {
   }
 }
 
+/** Show the format and the entry of what is shown, where the reader's choice could not be read. */
+function showChoices() {
+  showSource(lastSource());
+  showEntry(described.header.source?.entry);
+}
+
 /** Whether the reader has been told that a file is being read. */
 const isReading = () => opening !== undefined && !element("reading", HTMLElement).hidden;
 
@@ -479,6 +534,9 @@ function stopReading(next) {
 
 /** What is done when Python is ready. @type {(() => void) | undefined} */
 let waiting;
+
+/** The file that came while an answer runs. @type {{name: string, open: () => void} | undefined} */
+let dropped;
 
 /** Read what is shown again. @param {string} format  Its name, "none", or "" for what is found. */
 async function redecode(format) {
@@ -509,9 +567,9 @@ const describeIds = (count) =>
 
 /** Open the capture that the address has. */
 async function openLinked() {
+  if (!isLinked()) return;
   try {
-    const file = await linkedCapture();
-    if (file) await open(file);
+    await open(await linkedCapture());
   } catch (error) {
     showAlert(messageOf(error));
   }
@@ -558,11 +616,13 @@ onSubmit(start);
 stopButton.addEventListener("click", stop);
 button("reading-cancel").addEventListener("click", () => {
   stopReading();
+  showChoices();
   sayStatus("Cancelled.");
 });
 button("report").addEventListener("click", () => void copyReport());
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && !event.defaultPrevented && !isHelpOpen()) stop();
+  if (event.defaultPrevented || event.isComposing || isHelpOpen()) return;
+  if (event.key === "Escape") stop();
 });
 const take = async (/** @type {File} */ file) => {
   try {
@@ -590,8 +650,8 @@ onFormatChange((name) => {
   endIntroduction();
   void redecode(name);
 });
-const given = Number(address.get("speed"));
-if (given > 0) playback.setSpeed(given);
+addEventListener("hashchange", () => void openLinked());
+if (addressSpeed()) playback.setSpeed(addressSpeed());
 element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {
   const url = new URL(location.href);
   if (target instanceof HTMLSelectElement && target.value !== "0")

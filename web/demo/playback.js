@@ -219,6 +219,7 @@ function showTransport() {
   write(position, `${player.position} / ${length}${late ? `, ${behind} behind` : ""}`);
   write(pauseButton, isMoving() ? "Pause" : "Play");
   pauseButton.disabled = !length && (recording?.ended ?? true);
+  if (!late && document.activeElement === catchUp) pauseButton.focus({ preventScroll: true });
   catchUp.hidden = !late;
   const { dataset } = document.documentElement;
   if (dataset.playback !== player.mode) dataset.playback = player.mode;

@@ -57,7 +57,7 @@ export async function reportText(recording, described) {
     `- Source: ${shown("source-name")}; engine: ${shown("engine-name")}; device: ${shown("engine-device")}; arrives as: ${shown("engine-fidelity")}; format: ${recording.format ?? "none"}`,
     `- detok: ${runtimeName()}; browser: ${navigator.userAgent}`,
     `- ${recording.count} ${unit}${recording.count === 1 ? "" : "s"}${timeOf(recording, described)}${recording.stop.length ? `; stop strings: ${recording.stop.map((one) => JSON.stringify(one)).join(", ")}` : ""}`,
-    `- Ended: ${end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "no reason given"}`,
+    `- Ended: ${recording.ended ? end?.message || [end?.reason, end?.note].filter(Boolean).join(", ") || "no reason given" : "not yet when this was copied"}`,
     `- Faults: ${isBlind ? "not known" : count}${inDoubt ? `; not known whether there are, in ${inDoubt} place${inDoubt === 1 ? "" : "s"}` : ""}${describeSplits(recording)}`,
     ...says("By the server’s count", described.header.source?.usage),
     ...says("By the HAR", described.header.source?.timings),
@@ -191,10 +191,11 @@ async function linkOf(capture) {
   return `${location.origin}${location.pathname}${FRAGMENT}${fragment}`;
 }
 
-/** The capture in this page's address, if there is one. @returns {Promise<File | undefined>} */
-export async function linkedCapture() {
-  return location.hash.startsWith(FRAGMENT) ? unpacked(location.hash) : undefined;
-}
+/** Whether this page's address has a capture. */
+export const isLinked = () => location.hash.startsWith(FRAGMENT);
+
+/** The capture in this page's address. @returns {Promise<File>} */
+export const linkedCapture = () => unpacked(location.hash);
 
 /**
  * The capture in a report, or in a link alone; undefined if the file is neither.
