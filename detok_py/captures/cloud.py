@@ -49,7 +49,7 @@ def lines_of_log(lines: list[bytes]) -> Any:
     for number, line in enumerate(lines, 1):
         try:
             entries.append((json.loads(line.decode()), number))
-        except ValueError:  # an empty line, or one that breaks off
+        except (ValueError, RecursionError):  # an empty line, or one that breaks off
             continue
     return lines_of_entries(entries)
 

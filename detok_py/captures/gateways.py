@@ -20,6 +20,7 @@ TIMES = ("time", "timestamp", "ts", "t")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
 OPENS = b'{"'  # what a line of JSON begins with
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
+MOST_OF_EVENT = 1 << 17  # bytes in pieces
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
 
@@ -68,6 +69,8 @@ def pieces_of_console(
     goes_on = is_joined = False  # an event so far; the last one
     for number, line in enumerate(lines, 1):
         size = _size_of(label, line)
+        if is_quoted and not size:
+            size = max(line.find(b'"' + mark), 0)  # another level, or time that it took
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
         stamp = seconds_in(_text(line[:size])) if begins else stamp
@@ -88,6 +91,8 @@ def pieces_of_console(
             found.append((piece, number))
             whole = tail + piece
             tail = whole[whole.rfind(b"\n") + 1 :]
+            if is_joined and len(tail) > MOST_OF_EVENT:
+                return None  # each more would cost as much again
     if len(found) < 2 or (is_joined and _is_open(tail)) or not (goes_on or is_quoted):
         return None
     return found, stamps if None not in stamps else None
@@ -137,7 +142,7 @@ def _unquoted(quoted: bytes) -> bytes:
     """Return the text of a string of JSON; b"" for others."""
     try:
         value = json.loads(_quoted_in(quoted))
-    except ValueError:
+    except (ValueError, RecursionError):
         return b""
     return _text_in(value) if isinstance(value, str) else b""
 
@@ -210,7 +215,7 @@ def _value_in(line: bytes) -> Any:
     """Return the object in a line of a log; {} if there is none."""
     try:
         value = json.loads(line.decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     is_log = isinstance(value, dict) and any(name in value for name in ("level",) + TIMES)
     return value if is_log else {}

@@ -33,6 +33,8 @@ from .stream import NO_TEXT, of_events, of_records
 from .times import since_first
 
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
+# In the MIME types of streams; some servers send a general one.
+KINDS = ("event-stream", "eventstream", "json", "text/plain", "octet-stream", "x-unknown")
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
 LEAST_HEX = 8  # digits of a body that is read as hex
@@ -273,7 +275,7 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         return _of_messages(messages, file)
     content = _object(entry, "response", "content")
     text = content.get("text")
-    kind = str(content.get("mimeType"))
+    kind = str(content.get("mimeType") or "")
     said = _of_event_source(entry.get("_eventSourceMessages"), text, file)
     if said:
         return said
@@ -281,12 +283,8 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         if "event-stream" in kind or "ndjson" in kind:
             raise CaptureError("its body was not saved")
         return None
-    if not (
-        "event-stream" in kind
-        or "eventstream" in kind
-        or "json" in kind
-        or text[:5] in ("data:", "event")
-    ):
+    of_stream = kind == "" or any(part in kind for part in KINDS)
+    if not of_stream and text[:5] not in ("data:", "event"):
         return None
     if "amazon.eventstream" in kind and content.get("encoding") != "base64":
         raise CaptureError(f"{AS_TEXT}; a recorder must save them as base64")

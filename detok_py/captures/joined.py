@@ -90,7 +90,7 @@ def is_whole(event: bytes, after: bytes) -> bool:
         return True
     try:
         json.loads(mark_halves(_text_of(value)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
@@ -105,7 +105,7 @@ def _may_go_on(event: bytes) -> bool:
     text = _text_of(value)
     try:
         json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         at = getattr(error, "pos", len(text))
         return len(text) - at <= MOST_OF_WORD or "nterminated" in str(error)
     return True

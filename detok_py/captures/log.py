@@ -23,6 +23,7 @@ from .named import FAILED, name_of, names_that_matter, value_named
 from .order import by_ids
 from .parse import is_utf8, parse_json
 from .printed import begins_printed, by_go
+from .reprs import lines_of_literal
 from .times import seconds_in
 from .wrapped import row_of_devtools, without_escapes
 
@@ -284,6 +285,8 @@ def _without_others(lines: list[bytes], problems: list[Any]) -> list[bytes]:
     names: list[bytes] = []
     for line in lines:
         at, end = line.find(b'"id":'), line.find(b'"choices"')
+        if 0 <= end < at:  # llama-server's
+            at, end = line.find(b'"id":"chatcmpl-', end), len(line)
         parts = line[at + 5 : end].split(b'"') if 0 <= at < end else []
         names.append(parts[1] if len(parts) > 2 else b"")
     order = [name for name in names if name]
@@ -429,6 +432,10 @@ def _event_lines(lines: list[bytes]) -> tuple[list[Any], list[Any]]:
                 begin = max(line.find(b'{"'), 0)
                 why = by_go(line.decode()) if b":[{" in line and is_utf8(line) else ""
                 problems.append(Problem(number, why or NO_EVENT + shown(line[begin:])))
+            continue
+        printed = lines_of_literal(line, at)
+        if printed:
+            found += [(one, number, number, line[:at]) for one in printed]
             continue
         event, first = event_in(line, at), number
         whole = is_whole(event, lines[number] if number < len(lines) else b"")

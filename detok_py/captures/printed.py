@@ -27,7 +27,7 @@ def begin_of_value(text: str) -> tuple[int, str]:
     """
     at = text.find("{")
     first = text.find("\n")
-    if at < 0 or text.startswith(OF_EVENTS):
+    if at < 0 or text.startswith(OF_EVENTS) or _in_string(text[:at]):
         return 0, ""
     if 0 <= first < at and (text[:first].rstrip()[-1:] != "[" or text[first:at].strip()):
         return 0, ""  # of another line
@@ -55,6 +55,16 @@ def begin_of_value(text: str) -> tuple[int, str]:
     # Node chooses quotes that the text has not, and takes ' first.
     double = not quotes or text[min(quotes)] == '"'
     return begin, RUST if double and name_end(text, begin) > begin else NODE
+
+
+def _in_string(head: str) -> bool:
+    """Return whether a text ends inside a string of an object that Python printed."""
+    ends = [head.rfind(mark) for mark in ("='", '="')]
+    at = max(ends)
+    if at < 0 or "(" not in head[:at]:
+        return False
+    quote, rest = head[at + 1], head[at + 2 :].replace("\\\\", "")
+    return quote not in rest.replace("\\" + quote, "")
 
 
 def _is_of_ruby(key: str, end: int) -> bool:

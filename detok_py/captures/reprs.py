@@ -7,7 +7,8 @@ the objects were made from: `ChatCompletionChunk(choices=[Choice(delta=…)])` i
 
 from typing import Any
 
-from .parse import MARK
+from .joined import is_whole
+from .parse import MARK, is_utf8
 from .printed import GO, NODE, PYTHON, RUBY, RUST, begin_of_value, name_end
 
 ESCAPES = {"e": "\x1b", "`": "`", "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}  # fmt: skip
@@ -17,6 +18,7 @@ WORDS: dict[str, Any] = {
 }  # fmt: skip
 ENDS_OF_VALUE = ("", " ", "\n", ",", ")", "]", "}")
 MOST_DEPTH = 40
+MOST_OF_PREFIX = 1000  # characters
 MOST_OTHERS = 4  # than those of chunks, beside as many
 
 
@@ -57,6 +59,29 @@ def printed_bytes(lines: list[str]) -> "tuple[list[tuple[bytes, int]], list[int]
     # Chunks have their line ends, lines of `iter_lines` do not.
     end_of_line = b"" if any(b"\n" in part for part, _ in parts) else b"\n"
     return [(part + end_of_line, number) for part, number in parts], others
+
+
+def lines_of_literal(line: bytes, at: int) -> list[bytes]:
+    """Return the lines of a string, or of bytes, that Python or Node printed, if the event at a
+    place is in one and whole; else [].
+
+    >>> lines_of_literal(b"[a] chunk: b'data: {\\"b\\": \\"\\\\n\\"}\\\\n\\\\n'", 13)
+    [b'data: {"b": "\\n"}', b'', b'']
+    """
+    quote = max(line.rfind(b"'data:", 0, at + 5), line.rfind(b"'event:", 0, at))
+    if quote < 0 or not is_utf8(line):
+        return []
+    try:
+        text = line[quote - (line[quote - 1 : quote] == b"b") :].decode()
+        value, end = _Printed(text, PYTHON, []).value(0, 0)
+        said = value if isinstance(value, bytes) else value.encode()
+    except ValueError:
+        return []
+    rest = text[end:]
+    found = [one.rstrip(b"\r") for one in said.split(b"\n")]
+    events = [one for one in found if one.startswith(b"data:")]
+    is_one = "'data:" not in rest and "'event:" not in rest
+    return [*found, b""] if is_one and all(is_whole(one, b"") for one in events) else []
 
 
 def printed_value(text: str, left_out: "list[tuple[int, str]] | None" = None) -> Any:
@@ -106,11 +131,11 @@ def prefix_of_printed(line: str) -> int:
     found = [line.find(mark) for mark in ("{'", " b'", ' b"', "=b'", '=b"')]
     begins = [at for at in found if at > 0]
     at = min(begins) if begins else 0
-    if at and not any(mark in line[:at] for mark in "{[('\""):
+    if at and not _is_inside(line[:at]):
         return at + (line[at] in " =")
     # `Chunk(id=…`, or `text: '…`
     quotes = [at for at in (line.find("'"), line.find('"'), line.find("{"), len(line)) if at >= 0]
-    head = line[: min(quotes)].split("\n")[0]
+    head = line[: min([*quotes, MOST_OF_PREFIX])].split("\n")[0]
     at = head.find("(")
     while at >= 0:
         begin = head.rfind(" ", 0, at) + 1
@@ -124,6 +149,12 @@ def prefix_of_printed(line: str) -> int:
     if head[-2:] == ": " and is_text and begin and name_end(head, begin) == len(head) - 2:
         return begin
     return 0
+
+
+def _is_inside(head: str) -> bool:
+    """Return whether a text opens a bracket or a string that it does not close."""
+    pairs = [head.count(a) != head.count(b) for a, b in ("()", "[]")]
+    return any(pairs) or any(mark in head for mark in "{'\"")
 
 
 def end_of_printed(line: str) -> int:
@@ -153,6 +184,7 @@ class _Printed:
         self.text = text
         self.language = language
         self.left_out = left_out
+        self.counted = self.lines = 0  # how much has been counted, and how many lines end in it
 
     def value(self, at: int, depth: int) -> tuple[Any, int]:
         """Return any value."""
@@ -230,8 +262,8 @@ class _Printed:
             raise NotRead
         if self.text[end + 1 : end + 3] == " {":
             return self._items(end + 2, depth)
-        if not self.text[at:].startswith("[Function"):
-            self.left_out.append((self.text.count("\n", 0, at), self.text[at : end + 1]))
+        if not self.text.startswith("[Function", at):
+            self.left_out.append((self._line_of(at), self.text[at : end + 1]))
         return None, end + 1
 
     def _between_angles(self, at: int, depth: int) -> tuple[Any, int]:
@@ -280,8 +312,14 @@ class _Printed:
         end = at
         while self.text[end : end + 1] not in ("", ",", "]", "}", "\n"):
             end += 1
-        self.left_out.append((self.text.count("\n", 0, at), self.text[at:end].strip()))
+        self.left_out.append((self._line_of(at), self.text[at:end].strip()))
         return end
+
+    def _line_of(self, at: int) -> int:
+        """Return how many lines end before a place; places come in order."""
+        self.lines += self.text.count("\n", self.counted, at)
+        self.counted = at
+        return self.lines
 
     def _strings(self, at: int) -> tuple[Any, int]:
         """Return a string. Long ones come in parts on lines of their own."""

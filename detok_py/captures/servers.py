@@ -141,7 +141,7 @@ class Server:
         calls = "".join([self._calls.feed(call) for call in said.calls])
         # Without pieces, the answer was not streamed.
         text = said.text if said.text or self._pieces else said.all
-        if text[-1:] == "\0":
+        if text[-1:] == "\0" and said.api == "Hugging Face chat-ui":
             text = without_last(text, "\0")  # with which chat-ui fills its events
         texts = ((REASONING, said.reasoning), (CONTENT, text), (TOOL_CALL, calls))
         parts = [Part(channel, text, []) for channel, text in texts if text]

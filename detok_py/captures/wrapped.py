@@ -38,15 +38,15 @@ def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
             return None
     out: list[bytes] = []
     stamps: list[Any] = []
-    open_ = False  # Docker cuts lines of more than 16 kB
-    for line in lines:
+    open_: dict[bool, int] = {}  # Docker cuts lines of more than 16 kB, of each stream for itself
+    for number, line in enumerate(lines):
         text, stamp, more = _line_in(line) or (b"", None, False)
-        if open_:
-            text = out.pop() + text
-            stamps.pop()
-            out.append(b"")
-            stamps.append(None)
-        open_ = more
+        is_error = b" stderr " in line[:60] or b'"stream":"stderr"' in line
+        if is_error in open_:
+            begin = open_.pop(is_error)
+            text, out[begin], stamps[begin] = out[begin] + text, b"", None
+        if more:
+            open_[is_error] = number
         out.append(text.rstrip(b"\r\n"))
         stamps.append(stamp)
     return (out, stamps) if any(out) else None
@@ -84,7 +84,7 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
         return words[3], seconds_in("".join([chr(c) for c in words[0]])), words[2] == b"P"
     try:
         value = json.loads(line.decode())
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None

@@ -2,6 +2,7 @@
 again whole; times that go back.
 """
 
+import base64
 import json
 
 import pytest
@@ -332,3 +333,17 @@ def test_what_is_no_json_is_no_event(text):
     event = '{"choices":[{"delta":{"content":"né"}}],"logprobs":[' + text + "]}"
     out = judged(stream(CHUNKS[0], ("", event), CHUNKS[1]))
     assert out["count"] == 2 and "1 event breaks off or cannot be read (line 3)" in out["verdict"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain; charset=utf-8", "application/octet-stream", "", None]
+)
+@pytest.mark.parametrize(
+    "body", ['0:"né "\n0:"你"\n', ": ping\n\ndata: " + chunk("né 你") + "\n\n"]
+)
+def test_a_stream_of_a_general_type_is_found_in_a_har_file(kind, body):
+    file = json.loads(har(200, body, kind))
+    content = file["log"]["entries"][0]["response"]["content"]
+    for fields in ({}, {"encoding": "base64", "text": base64.b64encode(body.encode()).decode()}):
+        content.update(fields)
+        assert text_of(read(json.dumps(file).encode())) == "né 你"

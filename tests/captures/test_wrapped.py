@@ -1,6 +1,7 @@
 """Streams that other programs have wrapped or printed, and files that are no streams."""
 
 import base64
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -424,6 +425,63 @@ def test_an_event_anywhere_in_the_lines_of_a_log_is_read_once(log):
     assert found.chunks[0].event == 1
     marks = ("lines are not events, ", "this line is no event: ")
     assert [one.reason for one in found.problems if not any(m in one.reason for m in marks)] == []
+
+
+CODE = ["né {b: 1}\n", ".box { color: red; }\n", "{Name:x}"]
+
+
+def told(text):
+    return f"data: {delta(text)}\n\n"
+
+
+def cri(stream, part, text):
+    return f"2026-11-24T10:00:00Z {stream} {part} {text}"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [CHUNK.format(text) for text in CODE],
+        [f"12:00:01 - value: {CHUNK.format(text)}" for text in CODE],
+        [f"2026-11-24 10:00:00 [DEBUG] app: {told(text).encode()!r}" for text in CODE],
+        [f"(APIServer pid=1) INFO {told(text).encode()!r}" for text in CODE],
+        [f"[app] chunk: {told(text)!r}" for text in CODE],
+        [f"got {('event: message' + chr(10) + told(text)).encode()!r}" for text in CODE],
+        [f"({told(text).encode()!r}, True)" for text in CODE],
+        [f"time=10:00:0{n} level={level} msg={json.dumps(told(text))}"
+         for n, (text, level) in enumerate(zip(CODE, ("debug", "info", "debug"), strict=True))],
+        [f'level=debug dur={dur} msg={json.dumps(told(text))}'
+         for text, dur in zip(CODE, ("1.2ms", "850us", "2ms"), strict=True)],
+        [cri("stdout", "F", told(CODE[0]).strip()), cri("stdout", "P", told(CODE[1]).strip()[:30]),
+         cri("stderr", "F", "warning: slow"), cri("stdout", "F", told(CODE[1]).strip()[30:]),
+         cri("stdout", "F", told(CODE[2]).strip())],
+    ],
+)  # fmt: skip
+def test_text_with_code_and_line_ends_is_read_as_it_was_sent(log):
+    assert text_of(read(lines(*log).encode())) == "".join(CODE)
+
+
+def test_the_second_answer_of_llama_server_is_told_from_the_first():
+    def event(name, text):
+        choices = [{"delta": {"content": text}}]
+        return "data: " + json.dumps({"choices": choices, "id": name}, separators=(",", ":"))
+
+    names = ("chatcmpl-a", "chatcmpl-b")
+    mixed = [event(names[n % 2], text) for n, text in enumerate(("né", "x", " 你", "y", "!", "z"))]
+    found = read(lines(*mixed).encode())
+    assert text_of(found) == "né 你!"
+    assert "mixed into it" in found.facts.notes
+
+
+@pytest.mark.parametrize("wrap", ["{}", "data: {}", '{{"level":1,"msg":"data: {{","a":{}}}'])
+def test_what_is_nested_too_deep_is_a_problem_and_no_crash(wrap):
+    deep = '{"a":' + "[" * 2000 + '"[",1' + "]" * 2000 + "}"
+    with contextlib.suppress(CaptureError):
+        read((wrap.format(deep) + "\n\n").encode())
+
+
+def test_a_character_of_code_zero_is_a_part_of_the_text():
+    assert text_of(read(told("né\0").encode())) == "né\0"
 
 
 def test_an_event_that_breaks_off_in_a_log_is_not_called_a_line_of_the_log():
