@@ -15,6 +15,7 @@ from ..protocol.runs import Run
 from .store import clock
 
 LOST = "The bridge's store has lost this answer; the text so far is kept. Ask again."
+KEEP_SECONDS = 10.0  # between two times that a run which has ended is kept
 NOTE = "The bridge's store was away, so this answer could not have been resumed elsewhere."
 
 
@@ -121,11 +122,22 @@ class SharedRun:
         self.log_id: str = f"{run.log.position}-0"
         self.asks_id = "0-0"
         self.lost_at: float | None = None
+        self._kept_at = 0.0
 
     @property
     def settled(self) -> bool:
         """Whether the run was written here, and the store has all of it with its end."""
         return self.run.log.ended and self.lease is not None and not self.lease.unstored
+
+    def must_keep(self) -> bool:
+        """Return whether the store must keep an ended run, because a reader here may still come
+        back for it; some seconds after the last time.
+        """
+        run, now = self.run, clock()
+        if run.log.end is None or run.reader.session is None or now - self._kept_at < KEEP_SECONDS:
+            return False
+        self._kept_at = now
+        return True
 
     @property
     def follows(self) -> bool:
@@ -197,7 +209,8 @@ class SharedRun:
             return
         self.give_way()
         reader = self.run.reader
-        if self.lease is not None and reader.session is None:
+        # What a reader here has acknowledged is not in the store.
+        if self.lease is not None and reader.session is None and self.rival > self.turn:
             reader.log.acknowledge(ack)
             reader.wake()
 

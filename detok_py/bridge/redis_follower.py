@@ -25,6 +25,7 @@ from .store import clock
 
 log: logging.Logger = logging.getLogger("detok.bridge")
 
+AWAY = "The bridge's store cannot be reached or written; no run can begin or be resumed. Try again soon."
 DEAD = "The bridge that made this answer was lost; the text so far is kept. Ask again."
 _DEAD_END = {"type": "error", "code": wire.ENGINE_DOWN, "message": DEAD, "retry": True}
 
@@ -162,7 +163,7 @@ class Follower:
         wait = int(self.link.times.poll * 500)  # well below the timeout of a command
         found = []
         replies = await self.link.client.xread(streams, block=wait)
-        self.link.succeeded()
+        self.link.succeeded(wrote=False)
         for key, entries in replies:
             if (name := text(key)) == self._wake_key:
                 self._wake_ids[part] = text(entries[-1][0])
@@ -191,15 +192,21 @@ class Follower:
 
     async def learn_attempts(self, shared: SharedRun) -> None:
         """Learn from Redis who has read a run."""
-        key = key_of(shared.tag, "run")
-        shared.learn_attempts(*await self.link.client.hmget(key, "readers", "attempt"))
+        shared.learn_attempts(*await self.link.fields(shared.tag, "readers", "attempt"))
 
     async def look(self) -> None:
         """Check followed runs twice a second: whether their producers live, and whether Redis still
-        has them.
+        has them. Those that have ended are kept while they have a reader here. If Redis stays away,
+        the readers must ask elsewhere: their producers may be there.
         """
         await asyncio.sleep(self.link.times.poll)
         followed = [shared for shared in self.shared.values() if shared.follows]
+        if self.link.is_long_away():
+            for shared in followed:
+                refuse(shared.run, wire.ENGINE_DOWN, AWAY)
+        followed += [
+            shared for shared in self.shared.values() if shared.lease is None and shared.must_keep()
+        ]
         if self.link.away or not followed:
             return
         calls = [
@@ -318,9 +325,15 @@ def _reading(shared: SharedRun) -> Iterator[None]:
         shared.lose(0.0)
 
 
+def refuse(run: Run, code: int, sentence: str) -> None:
+    """Close the socket of a run that cannot begin, or go on here."""
+    if run.reader.session is not None and not run.reader.session.closing:
+        run.reader.session.refuse(code, sentence)
+
+
 def _word(shared: SharedRun) -> str:
     """Return what a reader here asks for: "take", "ack", "cancel" or ""."""
-    if shared.run.reader.session is None:
+    if shared.run.reader.session is None and not shared.cancelled:
         # A late "take" would take the run from a newer socket elsewhere.
         shared.taking = False
     if shared.taking:

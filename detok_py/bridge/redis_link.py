@@ -42,22 +42,23 @@ class StoreError(DetokError):
 
 class Link:
     """A pool of connections to one Redis. `errors` are what its commands raise. `here` is not set
-    before the first connection, nor once commands have failed for `PATIENCE_SECONDS`; `on_change`
-    is called when it changes. `refused` is true if Redis refused the password of the last
-    attempt, `reached` once it has answered. The password is that of the address, or else that of
-    the environment: other users of a machine can read a command line.
+    before the first connection, nor once commands have failed, or Redis has refused to write, for
+    `PATIENCE_SECONDS`; `on_change` is called when it changes. `refused` is true if Redis refused
+    the password of the last attempt, `reached` once it has answered. The password is that of the
+    address, or else that of the environment: other users of a machine can read a command line.
     """
 
     def __init__(self, url: str, times: Times) -> None:
         self.times = times
         try:
             import redis.asyncio as client
-            from redis.exceptions import AuthenticationError, NoScriptError
+            from redis.exceptions import AuthenticationError, NoScriptError, ResponseError
         except ImportError:
             raise StoreError(
                 "--store needs redis-py; install it with: pip install 'detok_py[serve]'."
             ) from None
         self._no_script = NoScriptError
+        self._refusal = ResponseError
         self._wrong_password = AuthenticationError
         self.errors: tuple[type[Exception], ...] = (client.RedisError, OSError, TimeoutError)
         try:
@@ -82,7 +83,10 @@ class Link:
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)
+        # Since when each command has failed; since when those that write have been refused.
         self._failing_since: float | None = None
+        self._refusing_since: float | None = None
+        self._away_since: float | None = None
         self._opened = False
 
     async def call(self, script: str, calls: Sequence[Call]) -> list[Any]:
@@ -105,8 +109,13 @@ class Link:
                     replies += await self.client.execute_command(*command)
                 self.counts.calls += 1
                 self.counts.seconds += clock() - begun
-            self.succeeded()
+            self.succeeded(wrote=script != scripts.LOOK)
         return replies
+
+    async def fields(self, tag: str, *names: str) -> list[Any]:
+        """Return fields of a run."""
+        async with self._calls:
+            return list(await self.client.hmget(key_of(tag, "run"), *names))
 
     async def _load_scripts(self) -> None:
         pipe = self.client.pipeline(transaction=False)
@@ -116,33 +125,46 @@ class Link:
 
     @property
     def away(self) -> bool:
-        """Whether Redis cannot be reached."""
+        """Whether Redis cannot be used."""
         return not self.here.is_set()
+
+    def is_long_away(self) -> bool:
+        """Return whether Redis has been away for longer than a lease."""
+        since = self._away_since
+        return self.away and since is not None and clock() - since > self.times.lease
 
     @property
     def failing(self) -> bool:
         """Whether the last command has failed."""
-        return self._failing_since is not None
+        return self._failing_since is not None or self._refusing_since is not None
 
-    def succeeded(self) -> None:
-        """Note that Redis has answered."""
+    def succeeded(self, *, wrote: bool) -> None:
+        """Note that Redis has answered, and whether it has written what was asked for."""
         self._failing_since = None
+        if wrote:
+            self._refusing_since = None
 
     def failed(self, error: Exception) -> None:
-        """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away."""
+        """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away. One that is
+        full, or became a replica, still answers those who read.
+        """
         now = clock()
         self.counts.failures += 1
-        if self._failing_since is None:
-            self._failing_since = now
-        if not self.away and now - self._failing_since >= PATIENCE_SECONDS:
+        if isinstance(error, self._refusal):
+            since = self._refusing_since = self._refusing_since or now
+        else:
+            since = self._failing_since = self._failing_since or now
+        if not self.away and now - since >= PATIENCE_SECONDS:
             self.here.clear()
+            self._away_since = now
             log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
             self.on_change()
 
     async def connect(self) -> bool:
-        """Try to reach Redis; return whether it answers."""
+        """Try to reach Redis; return whether it answers, and writes."""
         try:
             await self._load_scripts()
+            await self.client.set("detok:written", "", px=1000)
         except self.errors as error:
             # redis-py reports that it could not connect; the cause is the refused password.
             refused = isinstance(error.__cause__ or error, self._wrong_password)
@@ -155,7 +177,7 @@ class Link:
             return False
         self.refused = False
         self.reached = True
-        self.succeeded()
+        self.succeeded(wrote=True)
         if self.away:
             self.here.set()
             if self._opened:

@@ -88,9 +88,9 @@ return {ARGV[1], ARGV[2], ''}
 # ARGV claim lease_ms ttl grace number end [entry sha256 ended base [data model]]. Appends a batch
 # if the caller owns the run; a batch that is sent twice is appended once. The first batch carries
 # `data` and `model`. Number 0 only renews the lease; `end` is then the number of the last appended
-# batch. Returns {'ok'} for a batch, {'ok', turn, ack, cancel} for number 0; {'lost', whether Redis
-# is young}, if earlier batches are missing; {'fenced'}, if another replica owns the run; {'ended'},
-# if a reader has ended it.
+# batch. Returns {'ok'} for a batch, {'ok', turn, ack, cancel, ttl} for number 0; {'lost', whether
+# Redis is young}, if earlier batches are missing; {'fenced'}, if another replica owns the run;
+# {'ended'}, if a reader has ended it.
 APPEND = _for_each(
     _COMMON,
     """
@@ -114,7 +114,7 @@ if number == 0 then redis.call('HSET', KEYS[1], 'sure', 1) end
 keep(ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
 if number > 0 then return {'ok'} end
-return {'ok', r[4], r[5], r[6] or ''}
+return {'ok', r[4], r[5], r[6] or '', redis.call('TTL', KEYS[1])}
 """,
 )
 

@@ -29,7 +29,7 @@ from ..protocol.runs import Run, Runs
 from . import redis_scripts as scripts
 from .jobs import fault_of
 from .lease import Lease, SharedRun
-from .redis_follower import Follower
+from .redis_follower import AWAY, Follower, refuse
 from .redis_link import Call, Link, Times, text
 from .redis_writer import Writer
 from .store import StoreState, clock
@@ -43,7 +43,6 @@ SPARE_SECONDS = 30
 AHEAD_SECONDS = 1.0
 CLAIM_PAUSE_SECONDS = 0.1
 
-AWAY = "The bridge's store cannot be reached, so no run can begin or be resumed; try again soon."
 REFUSED = "The bridge's store wants another user or password than --store or DETOK_STORE_PASSWORD gives, so no run can begin or be resumed; whoever runs the bridge has to change it."
 YOUNG = "The bridge's store has just been started; try again in a few seconds."
 OTHER = "This run id belongs to another request; each run needs a new one."
@@ -204,7 +203,7 @@ class RedisStore:
         shared.claiming = False
         if held == "ours":
             self._writer.begin(shared, lease)
-        elif run.reader.session is not None:
+        elif run.reader.session is not None or shared.cancelled:
             self._follower.moved(shared, True)
         if shared.cancelled:
             self.cancel(run)
@@ -287,7 +286,8 @@ class RedisStore:
         expired, self._writer.expired = self._writer.expired, []
         # A client may have come back since.
         gone = [run for run in expired if run.reader.session is None]
-        settled: list[Run] = []
+        # Refused requests, which were never claimed.
+        bounded = [run for run in self.runs.by_id.values() if run.id not in self.shared]
         for shared in list(self.shared.values()):
             run, lease = shared.run, shared.lease
             if shared.claiming or run.reader.session is not None:
@@ -295,22 +295,15 @@ class RedisStore:
             if lease is None:
                 if not shared.cancelled or run.log.end is not None:
                     self._follower.drop(run)
-            elif shared.settled:
-                run.reader.done = True  # Redis has it, so `over_bounds` may drop it before others
-                settled.append(run)
-            elif lease.orphan or lease.unstored:
-                if now - (run.reader.detached_at or now) >= self.runs.keep_seconds:
-                    gone.append(run)
-        for run in [*gone, *self.runs.over_bounds(settled, now)]:
+            elif shared.settled or now - (run.reader.detached_at or now) > self.link.times.lease:
+                # Nobody reads it, here or elsewhere. What Redis has whole may go before others.
+                run.reader.done = run.reader.done or shared.settled
+                bounded.append(run)
+        gone += self.runs.over_bounds(bounded, now)
+        for run in gone:
             self._follower.drop(run)
         return gone
 
     def tag_of(self, run_id: str) -> str:
         """Return the hash of a run id, for the names of its keys."""
         return hmac.new(self._secret, run_id.encode(), hashlib.sha256).hexdigest()[:32]
-
-
-def refuse(run: Run, code: int, sentence: str) -> None:
-    """Close the socket of a run that cannot begin."""
-    if run.reader.session is not None and not run.reader.session.closing:
-        run.reader.session.refuse(code, sentence)

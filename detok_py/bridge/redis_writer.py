@@ -135,7 +135,11 @@ class Writer:
             if lease.unstored:
                 await self._restore(shared, lease)
         await self._renew(
-            [pair for pair in held if not pair[1].unstored and (every or not pair[0].settled)]
+            [
+                pair
+                for pair in held
+                if not pair[1].unstored and (every or not pair[0].settled or pair[0].must_keep())
+            ]
         )
 
     async def _renew(self, held: list[tuple[SharedRun, Lease]]) -> None:
@@ -146,6 +150,7 @@ class Writer:
         for (shared, lease), reply in zip(held, await self.link.call(scripts.APPEND, calls)):
             status = text(reply[0])
             if status == "ok":
+                _note_reader(shared.run, self.link.times.ttl - int(reply[4]))
                 self._follower.hear(shared, int(reply[1]), int(reply[2]), bool(reply[3]))
             elif status == "lost":
                 self._expire_or_restore(shared.run, lease, young=bool(int(reply[1])))
@@ -186,3 +191,10 @@ class Writer:
             self._follower.group_again()
         else:
             self._wake_leases.set()  # more was shown in the meantime: restore once more
+
+
+def _note_reader(run: Run, seconds: float) -> None:
+    """Note that a reader was there so many seconds ago, at whatever replica: it kept the keys."""
+    reader = run.reader
+    if reader.session is None and seconds >= 0:
+        reader.detached_at = max(reader.detached_at or 0.0, clock() - seconds)

@@ -125,6 +125,6 @@ def resumes(frame: str | bytes) -> tuple[str, int, Attempt] | None:
     except RemoteProtocolError:
         return None
     run_id, after = event.get("id"), event.get("after")
-    if event["type"] != "resume" or not isinstance(run_id, str) or not isinstance(after, int):
+    if event["type"] != "resume" or not isinstance(run_id, str) or type(after) is not int:
         return None
     return (run_id, after, attempt) if 0 <= after <= wire.MAX_ID else None

@@ -305,6 +305,8 @@ class Bridge:
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
         code = 1006
+        if self.draining and comes_back is None:
+            _dismiss(session)  # it came while the bridge was still open
         try:
             while True:
                 message = await receive()

@@ -16,10 +16,11 @@ from redis_rig import redis_server
 from waiting import eventually
 
 from detok_py.bridge import redis_scripts as scripts
-from detok_py.bridge.lease import SharedRun
+from detok_py.bridge.lease import NOTE, SharedRun
+from detok_py.bridge.redis_follower import AWAY
 from detok_py.bridge.redis_link import PARTS, key_of
 from detok_py.bridge.redis_store import RedisStore
-from detok_py.bridge.store import MemoryStore, resumes
+from detok_py.bridge.store import MemoryStore, clock, resumes
 from detok_py.protocol import wire
 from detok_py.protocol.reader import ANYONE
 from detok_py.protocol.runs import Runs
@@ -694,3 +695,154 @@ async def test_credit_that_redis_has_lost_is_given_again(redis, monkeypatch):
         await there.receive(type="ack", n=4)
         await eventually(lambda: run.reader.has_credit)
         assert lost
+
+
+# Clients that leave, come elsewhere or ask for nonsense; a Redis that reads and does not write.
+
+
+async def test_a_redis_that_only_reads_is_away_and_the_answer_goes_on():
+    with redis_server() as redis:
+        async with opened(RedisStore(redis.url, grace=0)) as [place]:
+            run = await place.generate()
+            write(run, PIECES[:2], reason=None)
+            await place.reads(b"".join(PIECES[:2]))
+            client = place.store.link.client
+            await client.config_set("maxmemory", 1)
+            write(run, PIECES[2:])
+            end = await place.ends_with("finished")
+            assert (place.data, end["note"]) == (TEXT, NOTE)
+            place.connect()
+            await place.receive(type="generate", id="f" * 16, prompt="hi", want="bytes")
+            assert place.session.closing == (4503, AWAY)
+            await client.config_set("maxmemory", 0)
+            await eventually(lambda: not place.store.state.away)
+
+
+async def test_a_run_that_is_read_elsewhere_outlives_an_outage(redis):
+    async with two_places("redis", redis, keep_seconds=1) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await here.reads(b"".join(PIECES[:2]))
+        here.session.lost(1006, clock())
+        await there.resume(0)
+        await there.reads(b"".join(PIECES[:2]))
+        for _ in range(15):
+            await asyncio.sleep(0.1)
+            here.store.expire(clock())
+        # Redis loses the log while the engine says nothing.
+        tag = here.store.tag_of(RUN)
+        await here.store.link.client.delete(*[key_of(tag, part) for part in PARTS])
+        await asyncio.sleep(0.3)
+        here.store.expire(clock())
+        write(run, PIECES[2:])
+        await there.reads(TEXT)
+        await there.ends_with("finished")
+
+
+async def test_a_run_that_has_ended_is_kept_while_its_client_is_connected(redis, monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.redis_store.SPARE_SECONDS", 0)
+    monkeypatch.setattr("detok_py.bridge.lease.KEEP_SECONDS", 0.1)
+    async with two_places("redis", redis, keep_seconds=1) as (here, there):
+        run = await here.generate()
+        write(run)
+        await here.reads(TEXT)
+        await asyncio.sleep(1.5)
+        for place in (here, there):  # who wrote the run, and who has a copy
+            there.connect()
+            await there.resume(0)
+            await there.reads(TEXT)
+            await asyncio.sleep(1.5 * (place is here))
+
+
+async def test_refused_requests_are_not_kept_for_good(redis):
+    async with two_places("redis", redis) as (here, _):
+        for n in range(3):
+            here.session.receive(
+                json.dumps(
+                    {"type": "generate", "id": f"{n:016d}", "prompt": "hi", "want": "bytes"}
+                ),
+                clock(),
+            )
+            here.session.run.log.fail(4400, "no")  # before a claim, as for a wrong parameter
+            here.session.lost(1006, clock())
+            here.connect()
+        here.store.expire(clock() + 59)
+        assert len(here.store.runs.by_id) == 3
+        here.store.expire(clock() + 60)
+        assert here.store.runs.by_id == {}
+
+
+async def test_of_many_runs_without_a_client_the_oldest_are_dropped(redis):
+    async with two_places("redis", redis, max_runs=2, lease=0.1) as (here, there):
+        runs = []
+        for n in range(5):
+            here.connect()
+            runs.append(
+                await here.receive(type="generate", id=f"{n:016d}", prompt="", want="bytes")
+            )
+            write(runs[-1], [b"x"], reason=None)
+            here.session.lost(1006, clock())
+        await there.receive(type="resume", id=runs[0].id, after=0)
+        await there.reads(b"x")
+        dropped = []
+        deadline = clock() + 10
+        while len(dropped) < 2 and clock() < deadline:
+            await asyncio.sleep(0.05)
+            dropped += here.store.expire(clock())
+        assert dropped == runs[1:3]  # the first one is read elsewhere
+
+
+async def test_the_credit_of_a_client_that_is_gone_stays(redis):
+    async with two_places("redis", redis) as (here, _):
+        run = await here.generate()
+        write(run, [bytes(1000)], reason=None)
+        await here.reads(bytes(1000))
+        await here.receive(type="ack", n=1000)
+        here.session.lost(1006, clock())
+        calls = here.store.link.counts.calls
+        await eventually(lambda: here.store.link.counts.calls > calls + 2)
+        assert run.log.acked == 1000
+
+
+async def test_readers_of_other_replicas_are_sent_away_while_redis_is_away():
+    with redis_server() as redis:
+        async with two_places("redis", redis, lease=0.2) as (here, there):
+            run = await here.generate()
+            write(run, PIECES[:2], reason=None)
+            await there.resume(0)
+            await there.reads(b"".join(PIECES[:2]))
+            redis.kill()
+            await eventually(lambda: there.session.closing is not None)
+            assert there.session.closing == (4503, AWAY)
+
+
+async def test_a_cancel_right_after_a_resume_elsewhere_stops_the_engine(redis):
+    async with two_places("redis", redis) as (here, there):
+        reader = {"reader": "r" * 16}
+        run = await here.generate(**reader, attempt=1)
+        write(run, PIECES[:2], reason=None)
+        await here.reads(b"".join(PIECES[:2]))
+        here.session.lost(1006, clock())
+        await there.resume(0, **reader, attempt=2)
+        for word, one in there.session.lost(1000, clock()):
+            assert (word, there.store.cancel(one)) == ("cancel", False)
+        await eventually(lambda: here.stopped == [run])
+
+
+async def test_many_clients_that_come_back_at_once_leave_redis_to_others(redis):
+    async with two_places("redis", redis) as (here, _):
+        write(await here.generate(), reason=None)
+        places = [Place(here.store) for _ in range(52)]
+        before = here.store.link.counts.failures
+        await asyncio.gather(
+            *[
+                place.resume(0, reader=f"{n:016d}", attempt=1)
+                for n, place in enumerate(places[:40])
+            ],
+            *[
+                place.receive(type="generate", id=f"{n:016d}", prompt="hi", want="bytes")
+                for n, place in enumerate(places[40:])
+            ],
+        )
+        assert here.store.link.counts.failures == before
+        assert [place.session.closing for place in places[40:]] == [None] * 12
