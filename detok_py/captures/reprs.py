@@ -81,7 +81,7 @@ def lines_of_literal(line: bytes, at: int) -> list[bytes]:
     found = [one.rstrip(b"\r") for one in said.split(b"\n")]
     events = [one for one in found if one.startswith(b"data:")]
     is_one = "'data:" not in rest and "'event:" not in rest
-    return [*found, b""] if is_one and all(is_whole(one, b"") for one in events) else []
+    return found + [b""] if is_one and all(is_whole(one, b"") for one in events) else []
 
 
 def printed_value(text: str, left_out: "list[tuple[int, str]] | None" = None) -> Any:
@@ -135,7 +135,7 @@ def prefix_of_printed(line: str) -> int:
         return at + (line[at] in " =")
     # `Chunk(id=…`, or `text: '…`
     quotes = [at for at in (line.find("'"), line.find('"'), line.find("{"), len(line)) if at >= 0]
-    head = line[: min([*quotes, MOST_OF_PREFIX])].split("\n")[0]
+    head = line[: min(quotes + [MOST_OF_PREFIX])].split("\n")[0]
     at = head.find("(")
     while at >= 0:
         begin = head.rfind(" ", 0, at) + 1

@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 from small_tokenizers import bpe_model, gguf, gpt2_values, rank_file, rwkv_file, tekken
 from stream_samples import FILES, PASTE, STREAMS
 
+from detok_py.bridge.engines.recite import FOLDER
+
 DROP = """([name, bytes]) => {
   const transfer = new DataTransfer();
   transfer.items.add(new File([new Uint8Array(bytes)], name));
@@ -276,6 +278,51 @@ DROP_LARGE = """() => {
 }"""
 
 
+SMALL_STREAM = b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n'
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_a_file_that_comes_before_or_in_a_stream_is_not_lost(demo: Any) -> None:
+    page, source = demo.page, demo.page.locator("#source-name")
+    slowly = "?runtime=micropython&cut=byte&pace=20&text=" + "a" * 40
+    demo.open(slowly, state="ready")  # its stream starts in a second
+    drop(demo, "small.sse", SMALL_STREAM)
+    expect(source).to_have_text("small.sse")
+    page.wait_for_timeout(1500)
+    expect(source).to_have_text("small.sse")
+    demo.open(slowly, state="streaming")
+    drop(demo, "small.sse", SMALL_STREAM)
+    assert "Stop it to open the file" in demo.alert
+    demo.wait_for("finished")
+    assert demo.text("held") == "a" * 40
+    page.get_by_role("button", name="Open small.sse").click()
+    expect(source).to_have_text("small.sse")
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_a_file_that_names_another_tokenizer_than_the_dropped_one_is_called_so(demo: Any) -> None:
+    demo.open("?runtime=micropython")
+    drop(demo, "tokenizer.json", (FOLDER / "tokenizer.json").read_bytes())
+    expect(demo.page.locator("#alert")).to_contain_text("now cuts “Your text”")
+    header = {"detok": 1, "vocabulary": {"sha256": "a" * 64, "size": 768}}
+    drop(demo, "other.jsonl", f'{json.dumps(header)}\n[0,"i",[300,301]]\n'.encode())
+    expect(demo.page.locator("#alert")).to_contain_text("the tokenizer that the file names")
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_wrong_values_of_the_address_are_left_out_and_a_hash_starts_nothing_else(
+    demo: Any,
+) -> None:
+    wrong = "?runtime=micropython&cut=byte&text=caf%C3%A9&speed=1e999&pace=abc&fault=foo#panes"
+    demo.open(wrong, state="finished")
+    assert demo.text("held") == "café"
+    expect(demo.page.locator("#fault")).to_have_value("")
+    assert demo.complaints == []
+
+
 @pytest.mark.full
 def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(booted: Any) -> None:
     page = booted.page
@@ -289,7 +336,7 @@ def test_a_large_file_says_that_it_is_read_and_the_next_one_takes_its_place(boot
     assert booted.text("held") == "before"
     page.evaluate(DROP_LARGE)
     expect(reading).to_be_visible()
-    drop(booted, "small.sse", b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n')
+    drop(booted, "small.sse", SMALL_STREAM)
     expect(page.locator("#source-name")).to_have_text("small.sse")
     expect(page.locator("#pane-held")).to_have_text("small")
     expect(reading).to_be_hidden()

@@ -166,6 +166,32 @@ def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
 
 @pytest.mark.one_browser
 @pytest.mark.full
+def test_what_had_arrived_stays_if_the_bridge_has_lost_the_answer(
+    page: Any, quiet: Any, new_demo: Any
+) -> None:
+    page.add_init_script(REMEMBER_WORKERS)
+    demo = new_demo(quiet.url)
+    demo.in_mid_answer("lastWorker.terminate()")
+    page.goto(quiet.url + "/" + SLOWLY)
+    assert demo.wait_for("error", "finished") == "error"
+    arrived = demo.text("held")
+    page.evaluate(
+        """() => {
+          const kept = JSON.parse(sessionStorage.getItem("detok-answer"));
+          kept.request.id = kept.request.resume = "ffffffffffffffff";
+          sessionStorage.setItem("detok-answer", JSON.stringify(kept));
+        }"""
+    )
+    page.get_by_role("button", name="Try again").click()
+    alert = page.locator("#alert")
+    expect(alert).to_contain_text("no longer has this run")
+    expect(alert).to_contain_text("What had arrived is kept below.")
+    assert demo.text("held") == arrived
+    expect(page.locator("#export")).to_be_enabled()
+
+
+@pytest.mark.one_browser
+@pytest.mark.full
 def test_an_answer_that_the_bridge_no_longer_keeps_is_reported_and_can_be_asked_for_again(
     page: Any, demo: Any
 ) -> None:
