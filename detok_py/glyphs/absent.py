@@ -56,8 +56,9 @@ def is_new(one: str, seen: Seen, options: Options) -> bool:
     there = 0 if len(whole) < WHOLE else letters(options.before or "").count(whole)
     if not there or letters(seen.text).count(whole) > there:
         return True
-    if whole in map(letters, options.asked(one)):
-        return True  # a title may repeat the prompt
+    asked = options.asked(one)
+    if whole in map(letters, asked) or {*one.split()} <= {*" ".join(asked).split()}:
+        return True  # a title may have the words of the prompt
     first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
     later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]
     return any(tail and tail in whole for tail in later)

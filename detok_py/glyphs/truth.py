@@ -348,7 +348,7 @@ def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]
     """Return where the page repeats the beginning or the end of a text that it has as a whole."""
     found = _doubled_end(wanted, page, begin + len(wanted), shown)
     # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
-    most = 3 if len(wanted) >= WHOLE else len(wanted)
+    most = SURE if len(wanted) >= WHOLE else len(wanted)
     found = [one for one in found if len(one.shown) > most or _is_twice(one.shown, shown)]
     return _doubled_begin(wanted, page[:begin], shown) + found
 

@@ -37,7 +37,11 @@ def test_a_correct_page_breaks_no_rule(first):
 
 @pytest.mark.parametrize(
     ("seed", "found"),
-    [(4542, "a title that repeats the prompt passed for an answer that the page had before")],
+    [
+        (4542, "a title that repeats the prompt passed for an answer that the page had before"),
+        (5532, "a prompt on the next line that begins as the title ends passed for a repetition"),
+        (5619, "a title of words of the prompt passed for an answer that the page had before"),
+    ],
 )
 def test_what_a_seed_has_found_stays_mended(seed, found):
     assert accused([seed]) == {}, found
