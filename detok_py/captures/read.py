@@ -48,13 +48,12 @@ from .printout import may_be_printed, of_printed
 from .sentence import MESSAGES
 from .servers import COMPATIBLE
 from .stream import LOSSY, NO_BYTES, of_events, of_records
-from .wrapped import bodies_of_cassette, unwrapped
+from .wrapped import bodies_of_cassette, unwrapped, without_escapes
 
 # What only one server writes beside events: in a log; in comments of a stream.
 LOCAL_AI = b" DBG Sending chunk: {"
 OF_EXO = (b": prefill_progress {", b": generation_stats {")
 FLAGS = b": Flags ["  # of tcpdump
-MOST_TRIES = 20  # how many braces may be the end of an array that breaks off
 MOST_BEFORE = 20  # lines before the first value that a program printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
@@ -180,26 +179,40 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
     if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(whole):
         return None
     text = whole.decode()
-    end = len(text)
-    for _ in range(MOST_TRIES):
-        end = text.rfind("}", 0, end)
-        try:
-            values = parse_json(text[: end + 1] + "]", 1, halves=True)
-        except CaptureError:
-            continue
-        lines = _lines_of_items(text)
-        events = [
-            LoggedEvent(value, lines[n], False, None, False, False)
-            for n, value in enumerate(values)
-        ]
-        problem = Problem(1 + text[:end].count("\n"), "the array breaks off after this line")
-        rest = text[end + 1 :].lstrip(" \t\r\n,")
-        if rest:
-            how = INSIDE if whole != data else BREAKS_OFF
-            line = 1 + text[: len(text) - len(rest)].count("\n")
-            problem = Problem(line, f"{DAMAGED} JSON {how}: " + shown(rest[-60:].encode()))
-        return of_events(events, [problem], "JSON array", file, path)
-    return None
+    end = _end_of_items(text)
+    try:
+        values = parse_json(text[: end + 1] + "]", 1, halves=True)
+    except CaptureError:
+        return None
+    if not values:
+        return None
+    lines = _lines_of_items(text)
+    events = [
+        LoggedEvent(value, lines[n], False, None, False, False) for n, value in enumerate(values)
+    ]
+    problem = Problem(1 + text[:end].count("\n"), "the array breaks off after this line")
+    rest = text[end + 1 :].lstrip(" \t\r\n,")
+    if rest:
+        how = INSIDE if whole != data else BREAKS_OFF
+        line = 1 + text[: len(text) - len(rest)].count("\n")
+        problem = Problem(line, f"{DAMAGED} JSON {how}: " + shown(rest[-60:].encode()))
+    return of_events(events, [problem], "JSON array", file, path)
+
+
+def _end_of_items(text: str) -> int:
+    """Return where the last whole item of a JSON array ends that breaks off.
+
+    >>> _end_of_items('[{"a": "}"}, {"b": "}{')
+    10
+    """
+    end, level, at = 0, 0, 0
+    plain = text.replace("\\\\", "  ").replace('\\"', "  ")  # of the same length
+    for n, part in enumerate(plain.split('"')):
+        for k, letter in enumerate(part if n % 2 == 0 else ""):
+            level += (letter in "[{") - (letter in "]}")
+            end = at + k if letter == "}" and level == 1 else end
+        at += len(part) + 1
+    return end
 
 
 def _size_of_rest(data: bytes) -> int:
@@ -278,14 +291,14 @@ def _of_lines(
     if inner:
         events, problems = read_log(b"\n".join(inner[0]), inner[1] + [None])
         return of_events(events, problems, "log", file, path)
-    first = [line.decode() for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
+    first = [_text_of(line) for line in lines[:MOST_BEFORE] if line.strip() and is_utf8(line)]
     first = joined_values(first)
     maybe = may_be_printed(first)
     if maybe and is_windows(lines):
         found = _of_lines(windows_as_utf8(data), file, path, together, folded, note)
         return with_note(found, WINDOWS)
     maybe = maybe or any(text.lstrip()[:1] in ("b", "'", '"') for text in first)
-    texts = [line.decode() if is_utf8(line) else "" for line in lines] if maybe else []
+    texts = [_text_of(line) if is_utf8(line) else "" for line in lines] if maybe else []
     texts = joined_values(texts)
     found, why = of_printed(lines, texts, file, path)
     if found:
@@ -460,3 +473,8 @@ def _lines_of_items(text: str) -> list[int]:
         elif letter == ",":
             begins = level == 1
     return lines
+
+
+def _text_of(line: bytes) -> str:
+    """Return a line of a terminal as text, without colours."""
+    return without_escapes(line).decode()

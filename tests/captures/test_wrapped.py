@@ -445,6 +445,8 @@ def cri(stream, part, text):
         [f"12:00:01 - value: {CHUNK.format(text)}" for text in CODE],
         [f"2026-11-24 10:00:00 [DEBUG] app: {told(text).encode()!r}" for text in CODE],
         [f"(APIServer pid=1) INFO {told(text).encode()!r}" for text in CODE],
+        [f"\x1b[92m10:15:01 - LiteLLM:DEBUG\x1b[0m: utils.py:237 - chunk: {json.loads(delta(text))}"
+         for text in CODE],
         [f"[app] chunk: {told(text)!r}" for text in CODE],
         [f"got {('event: message' + chr(10) + told(text)).encode()!r}" for text in CODE],
         [f"({told(text).encode()!r}, True)" for text in CODE],
@@ -478,6 +480,12 @@ def test_what_is_nested_too_deep_is_a_problem_and_no_crash(wrap):
     deep = '{"a":' + "[" * 2000 + '"[",1' + "]" * 2000 + "}"
     with contextlib.suppress(CaptureError):
         read((wrap.format(deep) + "\n\n").encode())
+
+
+def test_an_array_that_is_cut_inside_code_keeps_its_whole_events():
+    events = [{"choices": [{"delta": {"content": text}}]} for text in ("né ", "你", "}" * 30)]
+    cut = json.dumps(events, ensure_ascii=False)[:-20]
+    assert text_of(read(cut.encode())) == "né 你"
 
 
 def test_a_character_of_code_zero_is_a_part_of_the_text():
