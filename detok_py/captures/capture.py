@@ -10,7 +10,8 @@ follows asciicast v3: a header line, then one array a line:
     [0.010, "g", [2, "44GC"]]            2 tokens whose ids are not known, and their bytes
     [0.010, "x", "text"]                 text, decoded by the engine
     [0.010, "x", ["text", [3, 300]]]     the same, and the ids that came with it
-    [0.250, "j", {"type": "finished"}]   an event
+    [0, "j", {"type": "channel", "channel": "reasoning"}]   what follows, as the server has said
+    [0.250, "j", {"type": "finished"}]   another event
 
 Prompts and messages are left out unless asked for, because captures are shared. `"timed": false`
 in the header says that the times are not known; then all are 0.

@@ -330,15 +330,19 @@ def capture_text(recording: str) -> str:
     """Return, as JSON, the text of the `.detok.jsonl` of what a page has recorded.
 
     `recording` is JSON: {"header", "rows": [[seconds since the start, id or null, bytes in hex,
-    ids or null], …], "seconds", "end": {"type": …}}. A row with ids, or with none but a list, is
-    text.
+    ids or null, the channel that the server has sent it in], …], "seconds", "end": {"type": …}}. A
+    row with ids, or with none but a list, is text.
     """
     made = json.loads(recording)
     records: list[Any] = []
-    before = 0.0
+    before, last = 0.0, CONTENT
     for seconds, token_id, data, *rest in made["rows"]:
         raw = bytes.fromhex(data)
         ids = rest[0] if rest else None
+        channel = rest[1] if len(rest) > 1 else CONTENT
+        if channel != last:
+            records.append((0.0, "j", {"type": "channel", "channel": channel}))
+            last = channel
         kind = "b"
         value: Any = raw
         if ids is not None:

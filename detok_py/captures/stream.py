@@ -56,7 +56,7 @@ from .notes import (
 from .order import order_of, other_openers, times_of, value_in
 from .parse import Halves
 from .sentence import missing
-from .servers import CONTENT, LEFT_OUT, Server
+from .servers import CONTENT, LEFT_OUT, REASONING, TOOL_CALL, Server
 
 PRINTED = "values that Python printed"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
@@ -347,12 +347,19 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
     chunks = []
     end = None
     seconds = 0.0
+    channel = CONTENT
     halves = Halves()
     for number, record in enumerate(records, 1):
         seconds += record.seconds
         kind, value = record.kind, record.value
         if kind == EVENT:
             end = value if value.get("type") in ("finished", "error") else end
+            if value.get("type") == "channel" and value.get("channel") in (
+                CONTENT,
+                REASONING,
+                TOOL_CALL,
+            ):
+                channel = value["channel"]
             continue
         tokens: list[Any] = []
         data = None
@@ -369,7 +376,7 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
         else:
             tokens = [(None, value[1] if kind == "g" else value)]
         place = (line + number - 1, number)
-        chunks.append(Chunk(seconds, CONTENT, tokens, data, *place, broken, False, None))
+        chunks.append(Chunk(seconds, channel, tokens, data, *place, broken, False, None))
     source = {"format": form, "server": "detok bridge", "file": file}
     header.setdefault("source", source)
     timed = seconds > 0 and header.get("timed") is not False

@@ -110,6 +110,17 @@ def test_a_recording_written_and_read_again_is_the_same_stream():
     )
 
 
+def test_what_a_server_has_sent_apart_is_apart_in_a_capture_too():
+    said = [{"reasoning_content": "hm </think>"}, {"content": "né"}, {"reasoning_content": "so"}]
+    body = "".join([f"data: {json.dumps({'choices': [{'delta': one}]})}\n\n" for one in said])
+    rows = read(body)["rows"]
+    made = [[0, row[1][0], row[1][1], row[6], row[2]] for row in rows]
+    text = json.loads(captures.capture_text(json.dumps({"header": {}, "rows": made, "seconds": 0})))
+    again = read(text)["rows"]
+    assert [(row[2], row[1][2]) for row in again] == [(row[2], row[1][2]) for row in rows]
+    assert [row[2] for row in again] == ["reasoning", "content", "reasoning"]
+
+
 def test_a_capture_names_the_vocabulary_that_it_wants():
     text = json.loads(
         captures.capture_text(

@@ -155,9 +155,13 @@ function stopsOf({ stop }) {
  */
 export function captureText(recording, { header, end }) {
   const rows = [];
+  const switches = new Map(recording.apart);
+  let channel = "content";
   for (let n = 0; n < recording.count; n++) {
     const { at, id, bytes, ids } = recording.step(n);
-    rows.push({ seconds: recording.timed ? at / 1000 : 0, id, bytes, ids });
+    channel = switches.get(n) ?? channel;
+    const its = { channel: /** @type {"content"} */ (channel), apart: channel !== "content" };
+    rows.push({ seconds: recording.timed ? at / 1000 : 0, id, bytes, ids, ...its });
   }
   const seconds = recording.timed ? recording.timeOf(recording.length - 1) / 1000 : 0;
   const stop = recording.stop.length ? { stop: recording.stop } : {};

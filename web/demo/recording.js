@@ -336,6 +336,8 @@ export class Recording {
    * @type {{from: number, to: number, channel: string}[]}
    */
   channels = [];
+  /** The steps from which on a server has sent another channel. @type {[number, string][]} */
+  apart = [];
   /** Steps that are in `faults`. */
   #faulty = new Set();
   /** Each U+FFFD that has come and is not yet in the first pane's text. @type {Sign[]} */
@@ -432,8 +434,8 @@ export class Recording {
 
   /**
    * Add a token.
-   * @param {TokenRow & {line?: number, event?: number, channel?: string, broken?: string,
-   *   ids?: number[] | null}} row
+   * @param {TokenRow & {line?: number, event?: number, channel?: string, apart?: boolean,
+   *   broken?: string, ids?: number[] | null}} row
    * @param {number} at  When it came, in milliseconds since 1970.
    * @param {number} [decoding]  Milliseconds that decoding it took.
    */
@@ -452,6 +454,8 @@ export class Recording {
     if (broken) this.#broken.set(n, broken);
     if (decoding) this.#decoding[n] = decoding;
     this.#hold(n, heldBytes, heldText);
+    const sent = (row.apart && channel) || "content";
+    if (sent !== (this.apart.at(-1)?.[1] ?? "content")) this.apart.push([n, sent]);
     if (this.format) this.#findMarkup(n, text, heldBytes.length + heldText.length);
     if (!broken && this.#isWhole(n, row)) {
       this.#reader.skip(bytes.length);

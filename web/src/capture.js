@@ -19,6 +19,7 @@ import { packingOf, unpack } from "./unpack.js";
  * @typedef {object} Place  Where a row comes from.
  * @property {number} seconds  Since the start; 0 if the file has no times.
  * @property {"content" | "reasoning" | "tool_call"} channel  What the text is a part of.
+ * @property {boolean} apart  Whether that is the server's word; else tags or a format say it.
  * @property {number} line   In the file; 0 where a body is inside it, as in a HAR file.
  * @property {number} event  Which event of the stream, from 1.
  * @property {string} broken  How the text was damaged before it was recorded; "" if it was not.
@@ -209,7 +210,7 @@ const placedRow = ([seconds, row, apart, line, event, broken, ids]) => {
   const its = rowOf(row);
   // What the server has not separated, the tags or the format do.
   const channel = /** @type {Place["channel"]} */ ((apart === "content" && its.channel) || apart);
-  return { ...its, seconds, channel, line, event, broken, ids };
+  return { ...its, seconds, channel, apart: apart !== "content", line, event, broken, ids };
 };
 
 const NO_BYTES = new Uint8Array(0);
@@ -246,6 +247,7 @@ function* textRows([seconds, texts, channel, line, event, broken, step]) {
       bytes: all.subarray(begin, end),
       text,
       channel,
+      apart: channel !== "content",
       heldBytes: NO_BYTES,
       heldText: "",
       special: null,
@@ -290,19 +292,20 @@ const textOf = (deltas) => deltas.map(([, part]) => part).join("");
  * Write a recorded stream as a `.detok.jsonl`. Prompts are left out.
  * @param {object} recording
  * @param {Record<string, unknown>} recording.header  `engine`, `vocabulary`…
- * @param {(Pick<RecordedRow, "id" | "bytes"> & {seconds: number, ids?: number[] | null})[]}
- *   recording.rows
+ * @param {(Pick<RecordedRow, "id" | "bytes" | "seconds"> &
+ *   Partial<Pick<RecordedRow, "ids" | "channel" | "apart">>)[]} recording.rows
  * @param {number} recording.seconds
  * @param {object} [recording.end]  How it ended: `{type: "finished", reason}`…
  * @param {import("./decoder.js").RuntimeOptions} [options]
  * @returns {Promise<string>}
  */
 export async function writeCapture({ header, rows, seconds, end }, options = {}) {
-  const crossed = rows.map(({ seconds, id, bytes, ids = null }) => [
+  const crossed = rows.map(({ seconds, id, bytes, ids = null, channel, apart }) => [
     seconds,
     id,
     toHex(bytes),
     ids,
+    apart ? channel : "content",
   ]);
   const worker = decoderWorker(checked(options));
   await loadCaptures(worker, options.runtimeUrl);
