@@ -173,20 +173,17 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _is_twice(piece: str, shown: str) -> bool:
-    """Return whether a piece stands twice in a row on one line of the page. Between the copies of a
-    short one there is only space.
+def _are_twice(pieces: list[str], wanted: str, shown: str) -> list[str]:
+    """Return the pieces that stand twice in a row on one line of the page more often than in the
+    text that was sent. Between the copies of a short one there is only space.
     """
-    if len(piece) >= SURE:
-        return bool(_are_twice([piece], shown))
-    again = re.escape(piece)
-    return re.search(rf"{again}[^\S\n]*{again}", shown) is not None
-
-
-def _are_twice(pieces: list[str], shown: str) -> list[str]:
-    """Return the pieces that stand twice in a row on one line of the page."""
-    lines = [letters(line) for line in shown.split("\n")] if pieces else []
-    return [piece for piece in pieces if any(piece * 2 in line for line in lines)]
+    lines = [(letters(line), "".join(line.split())) for line in shown.split("\n") if pieces]
+    return [
+        piece
+        for piece in pieces
+        if sum([line[len(piece) < SURE].count(piece * 2) for line in lines])
+        > wanted.count(piece * 2)
+    ]
 
 
 def is_rendered(true_text: str, shown: str) -> bool:
@@ -348,8 +345,8 @@ def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]
     """Return where the page repeats the beginning or the end of a text that it has as a whole."""
     found = _doubled_end(wanted, page, begin + len(wanted), shown)
     # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
-    most = SURE if len(wanted) >= WHOLE else len(wanted)
-    found = [one for one in found if len(one.shown) > most or _is_twice(one.shown, shown)]
+    most = 2 * SURE if len(wanted) >= WHOLE else len(wanted)
+    found = [x for x in found if len(x.shown) > most or _are_twice([x.shown], wanted, shown)]
     return _doubled_begin(wanted, page[:begin], shown) + found
 
 
@@ -362,13 +359,8 @@ def _doubled_end(wanted: str, page: str, end: int, shown: str) -> list[Differenc
     tails = [wanted[-size:] for size in sizes if page.startswith(wanted[-size:], end)]
     doubled = [tail for tail in tails if not tail.isascii()]
     doubled = [tail for tail in doubled if len(tail) > 3 or max(tail) > "\uffff"]
-    doubled = doubled or _are_twice([x for x in tails if _is_sure(x, wanted)], shown)
+    doubled = doubled or _are_twice([x for x in tails if len(x) >= SURE], wanted, shown)
     return [Difference("duplicated", "", tail, wanted[-20:]) for tail in doubled[:1]]
-
-
-def _is_sure(piece: str, wanted: str) -> bool:
-    """Return whether a piece is long, and not repeated by the answer itself."""
-    return len(piece) >= SURE and piece * 2 not in wanted
 
 
 def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
@@ -377,8 +369,8 @@ def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
     """
     sizes = range(min(LONGEST, len(wanted) - 1), 3, -1)
     heads = [wanted[:size] for size in sizes if page.endswith(wanted[:size])]
-    doubled = _are_twice([x for x in heads if _is_sure(x, wanted)], shown)
-    doubled = doubled or [head for head in heads if not head.isascii() and head * 2 in shown]
+    sure = [head for head in heads if len(head) >= SURE or not head.isascii()]
+    doubled = _are_twice(sure, wanted, shown)
     return [Difference("duplicated", "", head, "") for head in doubled[:1]]
 
 

@@ -41,6 +41,8 @@ def test_a_correct_page_breaks_no_rule(first):
         (4542, "a title that repeats the prompt passed for an answer that the page had before"),
         (5532, "a prompt on the next line that begins as the title ends passed for a repetition"),
         (5619, "a title of words of the prompt passed for an answer that the page had before"),
+        (8264, "a prompt that ends as the answer begins passed for a repetition"),
+        (8556, "a long end of a title passed for repeated by the prompt on the next line"),
     ],
 )
 def test_what_a_seed_has_found_stays_mended(seed, found):
