@@ -83,10 +83,8 @@ class Link:
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)
-        # Since when each command has failed; since when those that write have been refused.
-        self._failing_since: float | None = None
-        self._refusing_since: float | None = None
-        self._away_since: float | None = None
+        # Since when commands are "failing"; since when those that write are "refused"; or "away".
+        self._since: dict[str, float] = {}
         self._opened = False
 
     async def call(self, script: str, calls: Sequence[Call]) -> list[Any]:
@@ -130,19 +128,18 @@ class Link:
 
     def is_long_away(self) -> bool:
         """Return whether Redis has been away for longer than a lease."""
-        since = self._away_since
-        return self.away and since is not None and clock() - since > self.times.lease
+        return self.away and clock() - self._since.get("away", clock()) > self.times.lease
 
     @property
     def failing(self) -> bool:
         """Whether the last command has failed."""
-        return self._failing_since is not None or self._refusing_since is not None
+        return "failing" in self._since or "refused" in self._since
 
     def succeeded(self, *, wrote: bool) -> None:
         """Note that Redis has answered, and whether it has written what was asked for."""
-        self._failing_since = None
+        self._since.pop("failing", None)
         if wrote:
-            self._refusing_since = None
+            self._since.pop("refused", None)
 
     def failed(self, error: Exception) -> None:
         """Note a failure. After `PATIENCE_SECONDS` of failures, Redis counts as away. One that is
@@ -150,13 +147,11 @@ class Link:
         """
         now = clock()
         self.counts.failures += 1
-        if isinstance(error, self._refusal):
-            since = self._refusing_since = self._refusing_since or now
-        else:
-            since = self._failing_since = self._failing_since or now
+        kind = "refused" if isinstance(error, self._refusal) else "failing"
+        since = self._since.setdefault(kind, now)
         if not self.away and now - since >= PATIENCE_SECONDS:
             self.here.clear()
-            self._away_since = now
+            self._since["away"] = now
             log.warning("store_away", extra={"fields": {"kind": type(error).__name__}})
             self.on_change()
 

@@ -295,18 +295,11 @@ class Bridge:
         stored = self._opening_store is not None and self._opening_store.done()
         if comes_back is None or not (stored and attached.opened):
             await self._open_for(attached)
-        # The first engine is the same with its name and without it.
-        chosen = "" if attached is self.first else attached.name
-        session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
-        self._set_full(session)
-        session.has_place = session.full is None
-        self._sessions[session] = comes_back
+        session = self._begin_session(attached, comes_back)
         sender = _Sender(session, send, extension, self._turns)
         waiting = asyncio.get_running_loop().call_later(WAITING_SECONDS, self._end_wait, session)
         writer = asyncio.create_task(sender.run())
         code = 1006
-        if self.draining and comes_back is None:
-            _dismiss(session)  # it came while the bridge was still open
         try:
             while True:
                 message = await receive()
@@ -340,6 +333,17 @@ class Bridge:
             code = self._end_session(session, attached, code)
         return code
 
+    def _begin_session(self, attached: AttachedEngine, comes_back: bool | None) -> ServerSession:
+        """Begin the session of a client of an engine."""
+        chosen = "" if attached is self.first else attached.name  # the first one needs no name
+        session = ServerSession(self.store.runs, attached.hello(), engine=chosen)
+        self._set_full(session)
+        session.has_place = session.full is None
+        self._sessions[session] = comes_back
+        if self.draining and comes_back is None:
+            _dismiss(session)  # it came while the bridge was still open
+        return session
+
     def _end_session(self, session: ServerSession, attached: AttachedEngine, code: int) -> int:
         """End the session of a client that is gone; return its close code."""
         if session.closing and session.closing[0] == wire.BUSY:
@@ -364,16 +368,14 @@ class Bridge:
 
     def _run_task(self, word: str, run: Run, attached: AttachedEngine) -> None:
         if word == "cancel":
-            self._cancel(run)
-            return
+            return self._cancel(run)
         try:
             request = read_request(run.request)
             run.request = {}  # the log is kept for much longer than the prompt is needed
             engine = attached.engine_of(request)
         except EngineError as error:
             run.request = {}
-            run.log.fail(error.code, str(error), retry=error.retry)
-            return
+            return run.log.fail(error.code, str(error), retry=error.retry)
         starting = asyncio.create_task(self._start(run, request, attached, engine))
         self._starting[starting] = None
         starting.add_done_callback(self._starting.pop)

@@ -62,11 +62,11 @@ def printed_bytes(lines: list[str]) -> "tuple[list[tuple[bytes, int]], list[int]
 
 
 def lines_of_literal(line: bytes, at: int) -> list[bytes]:
-    """Return the lines of a string, or of bytes, that Python or Node printed, if the event at a
+    r"""Return the lines of a string, or of bytes, that Python or Node printed, if the event at a
     place is in one and whole; else [].
 
-    >>> lines_of_literal(b"[a] chunk: b'data: {\\"b\\": \\"\\\\n\\"}\\\\n\\\\n'", 13)
-    [b'data: {"b": "\\n"}', b'', b'']
+    >>> lines_of_literal(b"got b'data: {}\\n\\n'", 6)
+    [b'data: {}', b'', b'', b'']
     """
     quote = max(line.rfind(b"'data:", 0, at + 5), line.rfind(b"'event:", 0, at))
     if quote < 0 or not is_utf8(line):
