@@ -210,7 +210,11 @@ class SharedRun:
         self.give_way()
         reader = self.run.reader
         # What a reader here has acknowledged is not in the store.
-        if self.lease is not None and reader.session is None and self.rival > self.turn:
+        if (
+            self.lease is not None
+            and reader.session is None
+            and (self.rival > self.turn or ack > reader.log.acked)
+        ):
             reader.log.acknowledge(ack)
             reader.wake()
 

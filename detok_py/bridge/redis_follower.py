@@ -333,7 +333,8 @@ def refuse(run: Run, code: int, sentence: str) -> None:
 
 def _word(shared: SharedRun) -> str:
     """Return what a reader here asks for: "take", "ack", "cancel" or ""."""
-    if shared.run.reader.session is None and not shared.cancelled:
+    reader = shared.run.reader
+    if reader.session is None and not (shared.cancelled and reader.attempts.last.reader):
         # A late "take" would take the run from a newer socket elsewhere.
         shared.taking = False
     if shared.taking:

@@ -114,6 +114,7 @@ if number == 0 then redis.call('HSET', KEYS[1], 'sure', 1) end
 keep(ARGV[3])
 redis.call('SET', KEYS[4], ARGV[1], 'PX', ARGV[2])
 if number > 0 then return {'ok'} end
+redis.call('HDEL', KEYS[1], 'missed')
 return {'ok', r[4], r[5], r[6] or '', redis.call('TTL', KEYS[1])}
 """,
 )
@@ -146,16 +147,23 @@ return 'ok'
 # ARGV from ttl grace dead. Returns what a reader lacks: {'ok', turn, data, model, position, end,
 # digest, entries, ack, readers, attempt}; {'lost'}, if the log is gone; {'gone'}, if the run is;
 # {'young'}, if the run may still be restored. If the producer is dead, this script ends the run,
-# once, with the SHA-256 of the log.
+# once, with the SHA-256 of the log. It first notes that the lease is missing, and waits a second:
+# a Redis that is full refuses that, and then no producer can renew its lease either.
 LOOK = _for_each(
     _COMMON,
     """
 local r = redis.call('HMGET', KEYS[1], 'turn', 'data', 'model', 'pos', 'n', 'sha', 'end', 'digest', 'sure',
-  'ack', 'readers', 'attempt')
+  'ack', 'readers', 'attempt', 'missed')
 if not r[1] then return {young(ARGV[3]) and 'young' or 'gone'} end
+local no_lease = r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3])
+if no_lease and not r[13] then
+  redis.call('HSET', KEYS[1], 'missed', 1)
+  redis.call('SET', KEYS[4], '', 'PX', 1000)
+  no_lease = false
+end
 if r[9] then keep(ARGV[2]) end
 if r[5] ~= '0' and redis.call('EXISTS', KEYS[2]) == 0 then return {'lost'} end
-if r[9] and not r[7] and redis.call('EXISTS', KEYS[4]) == 0 and not young(ARGV[3]) then
+if no_lease then
   local entry = '{"s":' .. r[4] .. ',"e":' .. ARGV[4]
   if r[6] then entry = entry .. ',"sha256":"' .. r[6] .. '"' end
   redis.call('XADD', KEYS[2], r[4] .. '-' .. string.format('%d', r[5] + 1), 'b', entry .. '}}\\n')

@@ -168,7 +168,8 @@ class RedisStore:
             except self.link.errors as error:
                 self.link.failed(error)
                 kept = run is not None and run.log.base <= after <= run.log.position
-                return None if kept else AWAY
+                goes_on = run is None or run.log.end is None
+                return AWAY if not kept or (goes_on and self.link.is_long_away()) else None
             if status == "young":
                 return YOUNG
             if status == "older":
@@ -301,7 +302,11 @@ class RedisStore:
                 bounded.append(run)
         gone += self.runs.over_bounds(bounded, now)
         for run in gone:
-            self._follower.drop(run)
+            written = self.shared.get(run.id)
+            if written is None or written.settled:
+                self._follower.drop(run)
+            else:
+                self.forget(run)  # its engine stops, which must not be read as its end
         return gone
 
     def tag_of(self, run_id: str) -> str:

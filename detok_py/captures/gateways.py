@@ -20,6 +20,7 @@ TIMES = ("time", "timestamp", "ts", "t")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
 OPENS = b'{"'  # what a line of JSON begins with
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
+LEVELS = ("TRACE", "DEBUG", "DBG", "INFO", "INF", "WARN", "WRN", "WARNING", "ERROR", "ERR")
 MOST_OF_EVENT = 1 << 17  # bytes in pieces
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
@@ -62,6 +63,7 @@ def pieces_of_console(
         return None  # a row of a table, with columns behind the event
     if not label or not (is_quoted or any(_breaks_off(line, mark) for line in lines)):
         return None  # at once: long logs have a whole event in each line
+    words = _words_of(label.encode())
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
     stamp: float | None = None
@@ -71,6 +73,7 @@ def pieces_of_console(
         size = _size_of(label, line)
         if is_quoted and not size:
             size = max(line.find(b'"' + mark), 0)  # another level, or time that it took
+            size = size if _words_of(line[:size]) == words else 0
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
         stamp = seconds_in(_text(line[:size])) if begins else stamp
@@ -136,6 +139,16 @@ def _label_in(lines: list[bytes], mark: bytes) -> tuple[str, bool]:
     is_label = at > 0 and b"{" not in first[:at] and first[:size].strip() != b""
     is_label = is_label and first[size - 1 : size] in ENDS
     return (label_of(_text(first[:size])), is_quoted) if is_label else ("", False)
+
+
+def _words_of(label: bytes) -> list[str]:
+    """Return the words of a label that say what its line is about: no level, and no unit.
+
+    >>> _words_of(b"12:00:01 INFO chunk dur=2ms ")
+    ['chunk', 'dur']
+    """
+    words = "".join([c if c.isalpha() else " " for c in _text(label)]).split()
+    return [word for word in words if len(word) > 2 and word.upper() not in LEVELS]
 
 
 def _unquoted(quoted: bytes) -> bytes:

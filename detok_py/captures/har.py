@@ -33,8 +33,9 @@ from .stream import NO_TEXT, of_events, of_records
 from .times import since_first
 
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
-# In the MIME types of streams; some servers send a general one.
-KINDS = ("event-stream", "eventstream", "json", "text/plain", "octet-stream", "x-unknown")
+KINDS = ("event-stream", "eventstream", "json")  # in the MIME types of streams
+GENERAL = ("text/plain", "octet-stream", "x-unknown")  # in those of other streams
+BEGINS = (b"data:", b"event:", b"id:", b"retry:", b":", b"{", b"[", b"\0")  # of streams
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
 LEAST_HEX = 8  # digits of a body that is read as hex
@@ -283,12 +284,14 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         if "event-stream" in kind or "ndjson" in kind:
             raise CaptureError("its body was not saved")
         return None
-    of_stream = kind == "" or any(part in kind for part in KINDS)
-    if not of_stream and text[:5] not in ("data:", "event"):
+    of_stream = text[:5] in ("data:", "event") or any(part in kind for part in KINDS)
+    if not of_stream and kind and not any(part in kind for part in GENERAL):
         return None
     if "amazon.eventstream" in kind and content.get("encoding") != "base64":
         raise CaptureError(f"{AS_TEXT}; a recorder must save them as base64")
     data = base64_bytes(text) if content.get("encoding") == "base64" else plain_bytes(text)
+    if not of_stream and not (data.startswith(BEGINS) or data[1:2] == b":"):  # as the AI SDK has it
+        return None
     try:
         stream = read(data, file)
     except CaptureError:
@@ -296,7 +299,9 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
             raise
         return None  # one of the page's other requests
     named = stream.header["source"]["server"] != "unknown server"
-    if not named and not ("event-stream" in kind or "ndjson" in kind or text[:1] not in "[{"):
+    if not named and not (
+        "event-stream" in kind or "ndjson" in kind or data[:1] not in (b"[", b"{")
+    ):
         return None
     stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
     return stream if stream.facts.lines == MESSAGES else inside(stream, BODY)

@@ -64,6 +64,7 @@ ENCODED = (
     "twice, and clients fail at them. Here they are decoded twice."
 )
 MOST_MIXED = 8  # answers
+TOOL_ID = b'"id":"chatcmpl-tool-'  # of a call in vLLM
 BY_IDS = "as its id says, the event is misplaced: "
 AGAIN = BY_IDS + "twice"
 APART = (MIXED, BY_IDS)  # then each event is read by itself
@@ -286,7 +287,8 @@ def _without_others(lines: list[bytes], problems: list[Any]) -> list[bytes]:
     for line in lines:
         at, end = line.find(b'"id":'), line.find(b'"choices"')
         if 0 <= end < at:  # llama-server's
-            at, end = line.find(b'"id":"chatcmpl-', end), len(line)
+            at, end = line.rfind(b'"id":"chatcmpl-'), len(line)
+            at = -1 if line.startswith(TOOL_ID, at) else at
         parts = line[at + 5 : end].split(b'"') if 0 <= at < end else []
         names.append(parts[1] if len(parts) > 2 else b"")
     order = [name for name in names if name]

@@ -54,6 +54,7 @@ from .wrapped import bodies_of_cassette, unwrapped, without_escapes
 LOCAL_AI = b" DBG Sending chunk: {"
 OF_EXO = (b": prefill_progress {", b": generation_stats {")
 FLAGS = b": Flags ["  # of tcpdump
+MOST_TRIES = 20  # braces that may be the end of the last whole item
 MOST_BEFORE = 20  # lines before the first value that a program printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
@@ -179,11 +180,13 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
     if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(whole):
         return None
     text = whole.decode()
-    end = _end_of_items(text)
-    try:
-        values = parse_json(text[: end + 1] + "]", 1, halves=True)
-    except CaptureError:
-        return None
+    end, values = _end_of_items(text), None
+    for n in range(MOST_TRIES):
+        try:
+            values = parse_json(text[: end + 1] + "]", 1, halves=True)
+            break
+        except CaptureError:  # an item is damaged
+            end = text.rfind("}", 0, end if n else len(text))
     if not values:
         return None
     lines = _lines_of_items(text)

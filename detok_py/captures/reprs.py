@@ -80,7 +80,7 @@ def lines_of_literal(line: bytes, at: int) -> list[bytes]:
     rest = text[end:]
     found = [one.rstrip(b"\r") for one in said.split(b"\n")]
     events = [one for one in found if one.startswith(b"data:")]
-    is_one = "'data:" not in rest and "'event:" not in rest
+    is_one = events and "'data:" not in rest and "'event:" not in rest
     return found + [b""] if is_one and all(is_whole(one, b"") for one in events) else []
 
 
@@ -153,7 +153,7 @@ def prefix_of_printed(line: str) -> int:
 
 def _is_inside(head: str) -> bool:
     """Return whether a text opens a bracket or a string that it does not close."""
-    pairs = [head.count(a) != head.count(b) for a, b in ("()", "[]")]
+    pairs = [head.count(a) > head.count(b) for a, b in ("()", "[]")]
     return any(pairs) or any(mark in head for mark in "{'\"")
 
 

@@ -57,7 +57,8 @@ def is_new(one: str, seen: Seen, options: Options) -> bool:
     if not there or letters(seen.text).count(whole) > there:
         return True
     asked = options.asked(one)
-    if whole in map(letters, asked) or {*one.split()} <= {*" ".join(asked).split()}:
+    is_short = len(whole) <= 2 * WHOLE and "\n" not in one.strip()
+    if whole in map(letters, asked) or (is_short and {*one.split()} <= {*" ".join(asked).split()}):
         return True  # a title may have the words of the prompt
     first = min([a.sent.arrived[0][0] for a in options.answers if a.sent.arrived], default=0.0)
     later = [letters(tail) for when, tail in seen.tails if when > first - SKEW]

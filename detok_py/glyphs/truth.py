@@ -173,16 +173,19 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _are_twice(pieces: list[str], wanted: str, shown: str) -> list[str]:
+def _are_twice(pieces: list[str], wanted: str, shown: str, space: str = "") -> list[str]:
     """Return the pieces that stand twice in a row on one line of the page more often than in the
-    text that was sent. Between the copies of a short one there is only space.
+    text that was sent. Between the copies of a short one there is `space`.
     """
-    lines = [(letters(line), "".join(line.split())) for line in shown.split("\n") if pieces]
+    lines = [(letters(line), space.join(line.split())) for line in shown.split("\n") if pieces]
+
+    def count(text: str, piece: str) -> int:
+        return len(re.findall(f"(?={re.escape(piece * 2)})", text))
+
     return [
         piece
         for piece in pieces
-        if sum([line[len(piece) < SURE].count(piece * 2) for line in lines])
-        > wanted.count(piece * 2)
+        if sum([count(line[len(piece) < SURE], piece) for line in lines]) > count(wanted, piece)
     ]
 
 
@@ -199,7 +202,8 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     plain = letters(unmarked(true_text))
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
-            return _doubled(whole, page, page.rindex(whole), shown)
+            *_, last = [letters(line) for line in true_text.splitlines() if letters(line)]
+            return _doubled(whole, page, page.rindex(whole), shown, last)
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
@@ -341,11 +345,14 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
     return []
 
 
-def _doubled(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
-    """Return where the page repeats the beginning or the end of a text that it has as a whole."""
+def _doubled(wanted: str, page: str, begin: int, shown: str, last: str) -> list[Difference]:
+    """Return where the page repeats the beginning or the end of a text that it has as a whole, and
+    whose last line is `last`.
+    """
     found = _doubled_end(wanted, page, begin + len(wanted), shown)
     # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
     most = 2 * SURE if len(wanted) >= WHOLE else len(wanted)
+    most = len(last) - 1 if 3 < len(last) < min(len(wanted), most) else most
     found = [x for x in found if len(x.shown) > most or _are_twice([x.shown], wanted, shown)]
     return _doubled_begin(wanted, page[:begin], shown) + found
 
@@ -370,7 +377,7 @@ def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
     sizes = range(min(LONGEST, len(wanted) - 1), 3, -1)
     heads = [wanted[:size] for size in sizes if page.endswith(wanted[:size])]
     sure = [head for head in heads if len(head) >= SURE or not head.isascii()]
-    doubled = _are_twice(sure, wanted, shown)
+    doubled = _are_twice(sure, wanted, shown, space=" ")
     return [Difference("duplicated", "", head, "") for head in doubled[:1]]
 
 

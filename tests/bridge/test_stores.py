@@ -17,7 +17,7 @@ from waiting import eventually
 
 from detok_py.bridge import redis_scripts as scripts
 from detok_py.bridge.lease import NOTE, SharedRun
-from detok_py.bridge.redis_follower import AWAY
+from detok_py.bridge.redis_follower import AWAY, _word
 from detok_py.bridge.redis_link import PARTS, key_of
 from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore, clock, resumes
@@ -709,6 +709,16 @@ async def test_a_redis_that_only_reads_is_away_and_the_answer_goes_on():
             client = place.store.link.client
             await client.config_set("maxmemory", 1)
             write(run, PIECES[2:])
+            # Others ask all the while; a script that has deleted something may write.
+            deadline = clock() + 20
+            for n in range(100):
+                if place.store.link.away:
+                    break
+                await Place(place.store).receive(
+                    type="generate", id=f"{n:016d}", prompt="hi", want="bytes"
+                )
+                await asyncio.sleep(0.1)
+            assert clock() < deadline
             end = await place.ends_with("finished")
             assert (place.data, end["note"]) == (TEXT, NOTE)
             place.connect()
@@ -773,7 +783,7 @@ async def test_refused_requests_are_not_kept_for_good(redis):
 
 
 async def test_of_many_runs_without_a_client_the_oldest_are_dropped(redis):
-    async with two_places("redis", redis, max_runs=2, lease=0.1) as (here, there):
+    async with two_places("redis", redis, max_runs=2, lease=1) as (here, there):
         runs = []
         for n in range(5):
             here.connect()
@@ -790,6 +800,16 @@ async def test_of_many_runs_without_a_client_the_oldest_are_dropped(redis):
             await asyncio.sleep(0.05)
             dropped += here.store.expire(clock())
         assert dropped == runs[1:3]  # the first one is read elsewhere
+        for run in dropped:
+            here.store.cancel(run)  # as the bridge does, to stop its engine
+        # A client that comes back does not read that as the end of its answer.
+        deadline = clock() + 10
+        while here.session.closing is None or here.session.closing[0] != 4410:
+            assert clock() < deadline, (here.session.closing, here.ends)
+            here.session.lost(1006, clock())
+            here.connect()
+            await here.receive(type="resume", id=runs[1].id, after=0)
+            await asyncio.sleep(0.1)
 
 
 async def test_the_credit_of_a_client_that_is_gone_stays(redis):
@@ -846,3 +866,55 @@ async def test_many_clients_that_come_back_at_once_leave_redis_to_others(redis):
         )
         assert here.store.link.counts.failures == before
         assert [place.session.closing for place in places[40:]] == [None] * 12
+
+
+async def test_a_full_redis_ends_no_run_whose_producer_lives():
+    with redis_server() as redis:
+        async with two_places("redis", redis, lease=0.5) as (here, there):
+            run = await here.generate()
+            write(run, PIECES[:2], reason=None)
+            await there.resume(0)
+            await there.reads(b"".join(PIECES[:2]))
+            client = here.store.link.client
+            await client.config_set("maxmemory", 1)
+            await eventually(lambda: there.session.closing is not None)
+            assert there.session.closing == (4503, AWAY)
+            assert await there.resume(0) == AWAY  # not again and again
+            await client.config_set("maxmemory", 0)
+            await eventually(lambda: not here.store.state.away and not there.store.state.away)
+            assert (here.stopped, run.log.end) == ([], None)
+            there.session.lost(1006, clock())
+            there.connect()
+            await there.resume(0)
+            write(run, PIECES[2:])
+            await there.reads(TEXT)
+
+
+async def test_credit_from_elsewhere_counts_though_redis_has_lost_a_turn(redis):
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, [bytes(1000)], reason=None)
+        await here.reads(bytes(1000))
+        here.session.lost(1006, clock())
+        here.connect()
+        await here.resume(0)
+        tag = here.store.tag_of(RUN)
+        await eventually(lambda: here.store.shared[RUN].turn == 2)
+        here.session.lost(1006, clock())
+        await here.store.link.client.hincrby(key_of(tag, "run"), "turn", -1)
+        await there.resume(0)
+        await eventually(lambda: len(there.read()) == 1000)
+        await there.receive(type="ack", n=1000)
+        await eventually(lambda: run.log.acked == 1000)
+
+
+async def test_a_late_cancel_of_a_client_without_a_name_takes_no_run(redis):
+    async with two_places("redis", redis) as (here, there):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await there.resume(0)
+        shared = there.store.shared[RUN]
+        there.session.lost(1000, clock())
+        there.store.cancel(shared.run)
+        shared.taking = True
+        assert _word(shared) != "take"

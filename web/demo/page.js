@@ -234,6 +234,8 @@ function start() {
  */
 function run(question, { intro = false } = {}) {
   endIntroduction();
+  // What had arrived of an answer stays until the rest comes: the bridge may not have it any more.
+  const stays = question.request.resume && !loaded && playback.shownRecording();
   loaded = opening = undefined;
   hideReading();
   showEntries([]);
@@ -260,8 +262,7 @@ function run(question, { intro = false } = {}) {
     described = mine;
     playback.show(recording, "live", { lang, onEnd: () => conclude(ending) });
   };
-  // What had arrived of an answer stays until the rest comes: the bridge may not have it any more.
-  if (!request.resume || !playback.shownRecording()) {
+  if (!stays) {
     show();
     const engine = own ? undefined : attached();
     showSource({ kind: own ? "text" : "engine", engine, streams: false });
@@ -271,7 +272,7 @@ function run(question, { intro = false } = {}) {
 
   const current = (answer = ask({ ...runtimeOptions(), details: true, want: "both", ...request }));
   current.addEventListener("hello", ({ detail: { engine, vocabulary, format } }) => {
-    if (!dropped) hideAlert();
+    if (lostAt || !dropped) hideAlert();
     mine.header = { protocol: "detok.v1", engine, vocabulary, ...channelOptions(request) };
     if (!own) showSource({ kind: "engine", engine, format, streams: !intro });
   });
@@ -352,8 +353,9 @@ function stop() {
 
 /** End the answer without a word. */
 function stopNow() {
-  answer?.cancel();
+  const stopped = answer;
   answer = undefined;
+  stopped?.cancel();
   playback.leave();
   setState("finished");
 }
@@ -383,8 +385,11 @@ function conclude({ state: next, sentence, stopped }) {
   }
   sayStatus(stopped ? "Stopped." : `Complete, ${playback.countedCharacters()}.`);
   const said = sentence || (worker ? "" : "Python has ended; the text stays.");
-  if (!worker) showAlert(said, TRY_AGAIN);
-  else if (dropped)
+  if (!worker) {
+    waiting = dropped?.open;
+    return showAlert(said, TRY_AGAIN);
+  }
+  if (dropped)
     showAlert(said || "The stream has ended.", {
       label: `Open ${dropped.name}`,
       action: dropped.open,
