@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import build_site
 import pytest
@@ -440,13 +441,13 @@ def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
 
 
 def test_a_text_that_is_stopped_ends_with_what_was_held_then(visit: Any) -> None:
-    page = visit("?runtime=micropython&cut=byte&pace=10&stop=STOP&text=one%20two%20three%20STO")
+    text = "one " * 60 + "STO"
+    page = visit(f"?runtime=micropython&cut=byte&pace=10&stop=STOP&text={quote(text)}")
     held = page.locator("#pane-held")
     expect(held).to_contain_text("one")
     page.locator("#stop").click()
     expect(page.locator("html")).to_have_attribute("data-state", "finished")
-    text = str(held.text_content())
-    assert "one two three ".startswith(text)
+    assert "S" not in str(held.text_content())
     # A capture is not read with the site's own tokenizer, which has cut a text.
     assert stream(page, "né", "token") == "né"
     drop(page, "ids.jsonl", b'{"detok":1}\n[0,"i",[300,301]]\n')
