@@ -12,7 +12,7 @@ import math
 import lupa.lua51
 
 GROWING = (b"HSET", b"HINCRBY", b"SET", b"XADD")
-WRITING = (*GROWING, b"DEL", b"EXPIRE", b"PEXPIRE", b"XTRIM")
+WRITING = (*GROWING, b"DEL", b"HDEL", b"EXPIRE", b"PEXPIRE", b"XTRIM")
 
 
 class Refused(Exception):
@@ -214,6 +214,13 @@ class Data:
         before = len(value)
         value.update(zip(words[::2], words[1::2]))
         return len(value) - before
+
+    def do_hdel(self, key, *fields):
+        value = self.get(key) or {}
+        found = [field for field in fields if value.pop(field, None) is not None]
+        if found and not value:
+            self.drop(key)
+        return len(found)
 
     def do_hincrby(self, key, field, by):
         value = self.get(key, dict)
