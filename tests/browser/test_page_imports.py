@@ -285,15 +285,25 @@ SMALL_STREAM = b'data: {"choices":[{"delta":{"content":"small"}}]}\n\n'
 @pytest.mark.one_browser
 def test_a_file_that_comes_before_or_in_a_stream_is_not_lost(demo: Any) -> None:
     page, source = demo.page, demo.page.locator("#source-name")
+    # The page drops the file by itself, in the second before its stream, or in the stream.
+    page.add_init_script(
+        f"""addEventListener("DOMContentLoaded", () => {{
+          const root = document.documentElement, wanted = location.hash.slice(1);
+          const look = new MutationObserver(() => {{
+            if (root.dataset.state !== wanted) return;
+            look.disconnect();
+            setTimeout(() => ({DROP})(["small.sse", {list(SMALL_STREAM)}]), 100);
+          }});
+          look.observe(root, {{ attributes: true }});
+        }});"""
+    )
     slowly = "?runtime=micropython&cut=byte&pace=20&text=" + "a" * 40
-    demo.open(slowly, state="ready")  # its stream starts in a second
-    drop(demo, "small.sse", SMALL_STREAM)
+    demo.open(slowly + "#ready")
     expect(source).to_have_text("small.sse")
     page.wait_for_timeout(1500)
     expect(source).to_have_text("small.sse")
-    demo.open(slowly, state="streaming")
-    drop(demo, "small.sse", SMALL_STREAM)
-    assert "Stop it to open the file" in demo.alert
+    demo.open(slowly + "&speed=0#streaming", state="streaming")
+    expect(page.locator("#alert")).to_contain_text("Stop it to open the file")
     demo.wait_for("finished")
     assert demo.text("held") == "a" * 40
     page.get_by_role("button", name="Open small.sse").click()
@@ -399,6 +409,7 @@ def test_ids_wait_for_a_tokenizer_and_nothing_is_called_exact_before(booted: Any
 @pytest.mark.full
 @pytest.mark.one_browser
 def test_a_tokenizer_file_of_each_kind_cuts_the_text_until_the_next_one_comes(booted: Any) -> None:
+    booted.open()  # without a file that waits for its tokenizer
     text = "hello 日本 world"
     for name, data in {
         "small.gguf": gguf(gpt2_values()),

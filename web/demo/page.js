@@ -236,7 +236,7 @@ function run(question, { intro = false } = {}) {
   endIntroduction();
   // What had arrived of an answer stays until the rest comes: the bridge may not have it any more.
   const stays = question.request.resume && !loaded && playback.shownRecording();
-  loaded = opening = undefined;
+  loaded = opening = withoutTokenizer = undefined;
   hideReading();
   showEntries([]);
   stopping = false;
