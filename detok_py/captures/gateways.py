@@ -63,7 +63,7 @@ def pieces_of_console(
         return None  # a row of a table, with columns behind the event
     if not label or not (is_quoted or any(_breaks_off(line, mark) for line in lines)):
         return None  # at once: long logs have a whole event in each line
-    words = _words_of(label.encode())
+    words = _words_of(label)
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
     stamp: float | None = None
@@ -73,7 +73,7 @@ def pieces_of_console(
         size = _size_of(label, line)
         if is_quoted and not size:
             size = max(line.find(b'"' + mark), 0)  # another level, or time that it took
-            size = size if _words_of(line[:size]) == words else 0
+            size = size if _words_of(_text(line[:size])) == words else 0
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
         stamp = seconds_in(_text(line[:size])) if begins else stamp
@@ -141,13 +141,13 @@ def _label_in(lines: list[bytes], mark: bytes) -> tuple[str, bool]:
     return (label_of(_text(first[:size])), is_quoted) if is_label else ("", False)
 
 
-def _words_of(label: bytes) -> list[str]:
+def _words_of(label: str) -> list[str]:
     """Return the words of a label that say what its line is about: no level, and no unit.
 
-    >>> _words_of(b"12:00:01 INFO chunk dur=2ms ")
+    >>> _words_of("12:00:01 INFO chunk dur=2ms ")
     ['chunk', 'dur']
     """
-    words = "".join([c if c.isalpha() else " " for c in _text(label)]).split()
+    words = "".join([c if c.isalpha() else " " for c in label]).split()
     return [word for word in words if len(word) > 2 and word.upper() not in LEVELS]
 
 

@@ -50,8 +50,8 @@ NO_TOKENIZER = (
     "model's tokenizer file (tokenizer.json, *.model, GGUF, tiktoken or Tekken) on this page, or start the "
     "bridge with --tokenizer and that file; then open the capture again."
 )
-# A page reads a message in one task: with so many rows it takes some 10 ms.
 OTHER_TOKENIZER = "its ids with the tokenizer that the file names, which is not here: they are read with the dropped one"
+# A page reads a message in one task: with so many rows it takes some 10 ms.
 MOST_ROWS = 4096
 HARMONY = "harmony"
 OF_HARMONY = "The server sent the tags of harmony as text: it did not take channels apart."

@@ -123,7 +123,7 @@ def _of_json(data: bytes, file: str, path: str, entry: int) -> Any:
     if found:
         return found
     values = value if isinstance(value, list) else [value]
-    lines = _lines_of_items(data.decode()) if isinstance(value, list) else [1]
+    lines = _items_of(data.decode())[0] if isinstance(value, list) else [1]
     logged = lines_of_entries(list(zip(values, lines)))
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)
@@ -180,7 +180,7 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
     if data.replace(b" ", b"").strip()[:2] not in (b"[{", b"[\n", b"[\r") or not is_utf8(whole):
         return None
     text = whole.decode()
-    end, values = _end_of_items(text), None
+    (lines, end), values = _items_of(text), None
     for n in range(MOST_TRIES):
         try:
             values = parse_json(text[: end + 1] + "]", 1, halves=True)
@@ -189,7 +189,6 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
             end = text.rfind("}", 0, end if n else len(text))
     if not values:
         return None
-    lines = _lines_of_items(text)
     events = [
         LoggedEvent(value, lines[n], False, None, False, False) for n, value in enumerate(values)
     ]
@@ -200,22 +199,6 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
         line = 1 + text[: len(text) - len(rest)].count("\n")
         problem = Problem(line, f"{DAMAGED} JSON {how}: " + shown(rest[-60:].encode()))
     return of_events(events, [problem], "JSON array", file, path)
-
-
-def _end_of_items(text: str) -> int:
-    """Return where the last whole item of a JSON array ends that breaks off.
-
-    >>> _end_of_items('[{"a": "}"}, {"b": "}{')
-    10
-    """
-    end, level, at = 0, 0, 0
-    plain = text.replace("\\\\", "  ").replace('\\"', "  ")  # of the same length
-    for n, part in enumerate(plain.split('"')):
-        for k, letter in enumerate(part if n % 2 == 0 else ""):
-            level += (letter in "[{") - (letter in "]}")
-            end = at + k if letter == "}" and level == 1 else end
-        at += len(part) + 1
-    return end
 
 
 def _size_of_rest(data: bytes) -> int:
@@ -454,28 +437,33 @@ def _of_capture(text: str, file: str) -> Any:
     return of_records(dict(header), records, file, "detok capture", 2)
 
 
-def _lines_of_items(text: str) -> list[int]:
-    """Return the lines on which the items of a JSON array begin.
+def _items_of(text: str) -> tuple[list[int], int]:
+    """Return the lines on which the items of a JSON array begin, and where the last object among
+    them that is whole ends, 0 if there is none.
 
-    >>> _lines_of_items('[{"a": "]"},\\n {"b":\\n [1]},\\n3]')
-    [1, 2, 4]
+    >>> _items_of('[{"a": "]"},\\n {"b":\\n [1]},\\n3]'), _items_of('[{"a": "}"}, {"b": "}{')
+    (([1, 2, 4], 24), ([1, 1], 10))
     """
-    strings = text.replace("\\\\", "").replace('\\"', "").split('"')
+    plain = text.replace("\\\\", "  ").replace('\\"', "  ")  # of the same length
     lines = []
     line, level, begins = 1, 0, False
-    for letter in '"'.join(strings[::2]):  # each string is one quote
-        line += letter == "\n"
-        if begins and letter not in "] \t\r\n":
-            lines.append(line)
-            begins = False
-        if letter in "[{":
-            level += 1
-            begins = level == 1
-        elif letter in "]}":
-            level -= 1
-        elif letter == ",":
-            begins = level == 1
-    return lines
+    at = end = 0
+    for n, part in enumerate(plain.split('"')):
+        for k, letter in enumerate('"' if n % 2 else part):  # each string is one quote
+            line += letter == "\n"
+            if begins and letter not in "] \t\r\n":
+                lines.append(line)
+                begins = False
+            if letter in "[{":
+                level += 1
+                begins = level == 1
+            elif letter in "]}":
+                level -= 1
+                end = at + k if letter == "}" and level == 1 else end
+            elif letter == ",":
+                begins = level == 1
+        at += len(part) + 1
+    return lines, end
 
 
 def _text_of(line: bytes) -> str:

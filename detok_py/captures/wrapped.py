@@ -41,13 +41,14 @@ def unwrapped(lines: list[bytes]) -> "tuple[list[bytes], list[Any]] | None":
     open_: dict[bool, int] = {}  # Docker cuts lines of more than 16 kB, of each stream for itself
     for number, line in enumerate(lines):
         text, stamp, more = _line_in(line) or (b"", None, False)
-        words = [] if line[:1] == b"{" else line.split(b" ", 2)
-        is_error = words[1:2] == [b"stderr"] or (not words and b'"stream":"stderr"' in line)
-        if is_error in open_:
-            begin = open_.pop(is_error)
-            text, out[begin], stamps[begin] = out[begin] + text, b"", None
-        if more:
-            open_[is_error] = number
+        if more or open_:
+            words = [] if line[:1] == b"{" else line.split(b" ", 2)
+            is_error = words[1:2] == [b"stderr"] or (not words and b'"stream":"stderr"' in line)
+            if is_error in open_:
+                begin = open_.pop(is_error)
+                text, out[begin], stamps[begin] = out[begin] + text, b"", None
+            if more:
+                open_[is_error] = number
         out.append(text.rstrip(b"\r\n"))
         stamps.append(stamp)
     return (out, stamps) if any(out) else None

@@ -134,6 +134,15 @@ def write(run, pieces=PIECES, reason="eos"):
         run.log.finish(reason)
 
 
+async def half_read(here, there):
+    """Return a run that is written here, and of which there the first half has been read."""
+    run = await here.generate()
+    write(run, PIECES[:2], reason=None)
+    await there.resume(0)
+    await there.reads(b"".join(PIECES[:2]))
+    return run
+
+
 @both
 async def test_what_one_writes_the_other_reads_from_every_position(kind, redis):
     async with two_places(kind, redis) as (here, there):
@@ -247,10 +256,7 @@ async def test_the_engine_waits_for_the_credit_of_whoever_reads(kind, redis):
 @both
 async def test_a_cancel_stops_the_engine_wherever_it_is(kind, redis):
     async with two_places(kind, redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:2], reason=None)
-        await there.resume(0)
-        await there.reads(b"".join(PIECES[:2]))
+        run = await half_read(here, there)
         await there.receive(type="cancel")
         await there.ends_with("finished", reason="cancelled")
         await eventually(lambda: run in [*here.stopped, *there.stopped])
@@ -412,10 +418,7 @@ async def test_a_claim_whose_owner_is_gone_vanishes_and_another_one_succeeds(red
 @pytest.mark.parametrize("lost", ["log", "run"])
 async def test_a_log_that_redis_has_lost_is_put_back_by_its_producer(redis, lost):
     async with two_places("redis", redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:2], reason=None)
-        await there.resume(0)
-        await there.reads(b"".join(PIECES[:2]))
+        run = await half_read(here, there)
         await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:{lost}")
         write(run, PIECES[2:])
         await there.reads(TEXT)
@@ -439,10 +442,7 @@ async def ends_waiting(place):
 
 async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
     async with two_places("redis", redis, lease=60) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:2], reason=None)
-        await there.resume(0)
-        await there.reads(b"".join(PIECES[:2]))
+        await half_read(here, there)
         await dies(here)
         await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:log")
         await ends_waiting(there)
@@ -827,10 +827,7 @@ async def test_the_credit_of_a_client_that_is_gone_stays(redis):
 async def test_readers_of_other_replicas_are_sent_away_while_redis_is_away():
     with redis_server() as redis:
         async with two_places("redis", redis, lease=0.2) as (here, there):
-            run = await here.generate()
-            write(run, PIECES[:2], reason=None)
-            await there.resume(0)
-            await there.reads(b"".join(PIECES[:2]))
+            await half_read(here, there)
             redis.kill()
             await eventually(lambda: there.session.closing is not None)
             assert there.session.closing == (4503, AWAY)
@@ -871,10 +868,7 @@ async def test_many_clients_that_come_back_at_once_leave_redis_to_others(redis):
 async def test_a_full_redis_ends_no_run_whose_producer_lives():
     with redis_server() as redis:
         async with two_places("redis", redis, lease=0.5) as (here, there):
-            run = await here.generate()
-            write(run, PIECES[:2], reason=None)
-            await there.resume(0)
-            await there.reads(b"".join(PIECES[:2]))
+            run = await half_read(here, there)
             client = here.store.link.client
             await client.config_set("maxmemory", 1)
             await eventually(lambda: there.session.closing is not None)

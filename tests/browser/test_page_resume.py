@@ -147,15 +147,20 @@ def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_a
     assert counted(quiet.url, "detok_resumes_total") == arrived
 
 
+def with_a_killed_worker(page: Any, demo: Any) -> Any:
+    """Return a page whose worker has ended in mid-answer."""
+    page.add_init_script(REMEMBER_WORKERS)
+    demo.in_mid_answer("lastWorker.terminate()")
+    page.goto(demo.url + "/" + SLOWLY)
+    assert demo.wait_for("error", "finished") == "error"
+    return demo
+
+
 @pytest.mark.full
 def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:
-    page.add_init_script(REMEMBER_WORKERS)
-    demo = new_demo(quiet.url)
-    demo.in_mid_answer("lastWorker.terminate()")
-    page.goto(quiet.url + "/" + SLOWLY)
-    assert demo.wait_for("error", "finished") == "error"
+    demo = with_a_killed_worker(page, new_demo(quiet.url))
     assert "worker" in demo.alert and "kept" in demo.alert
     assert demo.text("held").startswith(demo.acted())
     page.get_by_role("button", name="Try again").click()
@@ -169,11 +174,7 @@ def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
 def test_what_had_arrived_stays_if_the_bridge_has_lost_the_answer(
     page: Any, quiet: Any, new_demo: Any
 ) -> None:
-    page.add_init_script(REMEMBER_WORKERS)
-    demo = new_demo(quiet.url)
-    demo.in_mid_answer("lastWorker.terminate()")
-    page.goto(quiet.url + "/" + SLOWLY)
-    assert demo.wait_for("error", "finished") == "error"
+    demo = with_a_killed_worker(page, new_demo(quiet.url))
     arrived = demo.text("held")
     page.evaluate(
         """() => {

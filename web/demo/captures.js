@@ -160,8 +160,8 @@ export function captureText(recording, { header, end }) {
   for (let n = 0; n < recording.count; n++) {
     const { at, id, bytes, ids } = recording.step(n);
     channel = switches.get(n) ?? channel;
-    const its = { channel: /** @type {"content"} */ (channel), apart: channel !== "content" };
-    rows.push({ seconds: recording.timed ? at / 1000 : 0, id, bytes, ids, ...its });
+    const sent = { channel: /** @type {"content"} */ (channel), apart: true };
+    rows.push({ seconds: recording.timed ? at / 1000 : 0, id, bytes, ids, ...sent });
   }
   const seconds = recording.timed ? recording.timeOf(recording.length - 1) / 1000 : 0;
   const stop = recording.stop.length ? { stop: recording.stop } : {};
