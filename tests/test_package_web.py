@@ -16,7 +16,8 @@ import detok_py
 pytestmark = [pytest.mark.native, pytest.mark.full]
 
 MOST_JAVASCRIPT = 10_150
-MOST_PACKED = 658_000
+# Tells a file that should not be there; the reserve is for code that grows.
+MOST_PACKED = 670_000
 # With brotli as a server compresses a file when it is asked for; the answers' heads make it 300 kB.
 MOST_WITH_MICROPYTHON = 299_200
 BROTLI = """import { readFileSync } from "node:fs";
