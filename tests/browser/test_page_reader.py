@@ -107,6 +107,24 @@ def test_the_status_counts_the_characters_that_a_slow_speed_has_not_shown_yet(
     expect(demo.page.locator("#status")).to_have_text(f"Complete, {said}.")
 
 
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_an_answer_that_reaches_its_limit_of_tokens_is_not_called_complete(demo: Any) -> None:
+    demo.page.add_init_script(
+        """const post = Worker.prototype.postMessage;
+        Worker.prototype.postMessage = function (message, ...more) {
+          const asked = (arg) => arg?.replace?.('"pace":', '"max_tokens":3,"pace":') ?? arg;
+          if (message.call === "connect") message.args = message.args.map(asked);
+          return post.call(this, message, ...more);
+        };"""
+    )
+    demo.open("?runtime=micropython", state="ready")
+    demo.stream_text("abcdef")
+    assert demo.text("held") == "abc"
+    expect(demo.page.locator("#status")).to_have_text("Cut off, 3 characters.")
+    assert demo.alert == "The answer ends here because it has reached its limit of tokens."
+
+
 def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Path) -> None:
     booted.stream_text("né 日本 😀 end", cut="token", pace=500)
     counts = {pane: booted.seen(pane)["last"] for pane in ("held", "naive", "stream")}

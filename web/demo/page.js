@@ -254,7 +254,7 @@ function run(question, { intro = false } = {}) {
   let lostAt = 0;
   let sent = "";
   /** @type {Ending} */
-  const ending = { state: "finished", sentence: "", stopped: false };
+  const ending = { state: "finished", sentence: "", reason: "" };
   let isShown = false;
   const show = () => {
     if (isShown) return;
@@ -315,7 +315,7 @@ function run(question, { intro = false } = {}) {
       ending.sentence = sentence;
     } else {
       mine.end = { type: "finished", reason, note };
-      ending.stopped = reason === "cancelled";
+      ending.reason = reason;
       const skipped = own ? recording.specialNames : [];
       const [kind, it] =
         skipped.length > 1
@@ -324,7 +324,7 @@ function run(question, { intro = false } = {}) {
       const special = skipped.length
         ? `Your text has ${skipped.join(", ")}, which the tokenizer reads as ${kind} skipped, as in an engine's stream. Cut the text into bytes to keep ${it}.`
         : "";
-      ending.sentence = note || special;
+      ending.sentence = note || special || (reason === "length" ? AT_LIMIT : "");
     }
     if (!isShown) return answer === current ? conclude(ending) : undefined;
     const { engine } = mine.header;
@@ -361,12 +361,14 @@ function stopNow() {
 }
 
 /**
- * @typedef {{state: "finished" | "error", sentence: string, stopped: boolean}} Ending
- *   How an answer has ended: what is to be said of it, and whether the reader has stopped it.
+ * @typedef {{state: "finished" | "error", sentence: string, reason: string}} Ending
+ *   How an answer has ended: what is to be said of it, and the reason of its finish.
  */
 
+const AT_LIMIT = "The answer ends here because it has reached its limit of tokens.";
+
 /** The answer has ended, and its last step is on the page. @param {Ending} ending */
-function conclude({ state: next, sentence, stopped }) {
+function conclude({ state: next, sentence, reason }) {
   if (introducing && state !== "ready") return; // Python starts again
   if (introducing && next === "finished") return setState("ready");
   // The engine failed, or has no vocabulary to cut a text by.
@@ -383,7 +385,8 @@ function conclude({ state: next, sentence, stopped }) {
     );
     return sayStatus("");
   }
-  sayStatus(stopped ? "Stopped." : `Complete, ${playback.countedCharacters()}.`);
+  const how = reason === "length" ? "Cut off" : "Complete";
+  sayStatus(reason === "cancelled" ? "Stopped." : `${how}, ${playback.countedCharacters()}.`);
   const said = sentence || (worker ? "" : "Python has ended; the text stays.");
   if (!worker) {
     waiting = dropped?.open;
