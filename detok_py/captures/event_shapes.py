@@ -108,8 +108,8 @@ def _index_rows(table: Any) -> Any:
 def _parts(condition: str) -> tuple[str, str, str]:
     """Return the path, the operator ("" if there is none) and the value of a condition."""
     for mark in "=~":
-        if mark in condition:
-            path, _, value = condition.partition(mark)
+        path, found, value = condition.partition(mark)
+        if found:
             return path, mark, value
     return condition, "", ""
 
@@ -187,10 +187,9 @@ _known: dict[str, list[Any]] = {}
 def _ways(path: str) -> list[Any]:
     """Return the steps, the "?" and the word of each alternative of a path."""
     if path not in _known:
-        ways = [way.partition("?") for way in path.split("|")]
         _known[path] = [
             ([step for step in steps.replace("[", ".[").split(".") if step], mark, word)
-            for steps, mark, word in ways
+            for steps, mark, word in [way.partition("?") for way in path.split("|")]
         ]
     return _known[path]
 
@@ -221,8 +220,6 @@ def _inside(value: Any, step: str) -> list[Any]:
         return [item for item in items if bool(item.get(key.lstrip("!"))) != (key[0] == "!")]
     if not isinstance(value, dict):
         return []
-    if "," not in step:
-        return [value[step]] if step in value else []
     found = [value[key] for key in step.split(",") if key in value]
     return [one for one in found if one is not None and one != ""][:1] or found[:1]
 
@@ -397,7 +394,10 @@ class Calls:
         """Return the JSON text that a piece adds."""
         index, text = call.index, str(call.text)
         known = [one for one in self._open if one["index"] == index][-1:]
-        if (call.whole or not (known or call.name or text.strip())) and index in self._seen:
+        is_new = known or call.name or text.strip()
+        if call.whole:  # after the pieces of a call, or after its bare name
+            is_new = known and not known[0]["given"]
+        if index in self._seen and not is_new:
             return ""
         out = ""
         # Some servers give all calls of an answer the same index, or no index.

@@ -362,6 +362,75 @@ test("asking again may help a busy or broken server, and no other", async () => 
     });
 });
 
+test("an error in the stream has the server's code, and says whether asking again may help", async () => {
+  for (const [error, code, isRetryable] of [
+    [{ message: "too long", code: 400 }, 400, false],
+    [{ message: "busy", code: 429 }, 429, true],
+    [{ message: "broken", code: 500 }, 500, true],
+    [{ message: "lost" }, undefined, true],
+  ])
+    await assert.rejects(read(response(`data: ${JSON.stringify({ error })}\n\n`)), {
+      message: error.message,
+      code,
+      isRetryable,
+    });
+});
+
+test("the name of an event tells an error, an end and other things from text", async () => {
+  const named = (/** @type {[string, unknown][]} */ ...events) =>
+    response(
+      events.map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join(""),
+    );
+  const told = /** @type {[string, unknown][]} */ ([
+    ["connected", "ok"],
+    ["data", "Hel"],
+    ["title", "A greeting"],
+    ["data", "lo"],
+    ["replace_response", { text: "Sorry" }],
+  ]);
+  assert.equal((await read(named(...told, ["done", {}]))).content, "Hello");
+  for (const [said, message] of [
+    [{ status_code: 500, message: "Internal" }, "Internal"],
+    ["Out of memory", "Out of memory"],
+  ])
+    await assert.rejects(read(named(["data", "Hel"], ["error", said])), {
+      kind: "server",
+      message,
+    });
+});
+
+test("items of a JSON array come when they are whole, and stay if the rest is cut", async () => {
+  const item = (/** @type {string} */ text, more = {}) => ({
+    candidates: [{ content: { parts: [{ text }] }, ...more }],
+  });
+  const items = [item("né "), item("[{,"), item("日本", { finishReason: "STOP" })];
+  for (const [between, space] of /** @type {const} */ ([
+    [",\n", 0],
+    ["\n,\n", 2],
+    [",\r\n", 0],
+  ]))
+    for (const [open, close] of /** @type {const} */ ([
+      ["[", "]"],
+      ["[\n", "\n]\n"],
+    ])) {
+      const texts = items.map((one) => JSON.stringify(one, null, space));
+      const bytes = bytesOf(open + texts.join(between) + close);
+      for (const type of ["application/json", ""]) {
+        const got = await read(response(body(bytes, [7, 30, 60]), type));
+        assert.deepEqual([got.content, got.reason], ["né [{,日本", "STOP"]);
+      }
+      let came = "";
+      const cut = readAnswer(response(body(bytes.subarray(0, -20), []), "application/json"));
+      await assert.rejects(
+        async () => {
+          for await (const { text } of cut) came += text;
+        },
+        { kind: "server" },
+      );
+      assert.equal(came, "né [{,");
+    }
+});
+
 test("leaving the loop cancels the body, even while it says nothing", async () => {
   let cancelled = false;
   const endless = new ReadableStream({
@@ -385,6 +454,7 @@ test("calls beside each other, in an array, and what is no call", () => {
   assert.deepEqual(readToolCalls("<function=x>"), [{ text: "<function=x>" }]);
   assert.deepEqual(readToolCalls('{"name":"a","arg'), [{ text: '{"name":"a","arg' }]);
   assert.deepEqual(readToolCalls(" \n"), []);
+  assert.deepEqual(names('{"name":"a"}}\n{"name":"b"}'), ["a", undefined, "b"]);
 });
 
 test("an HTML page is no answer, unless it is asked for", async () => {

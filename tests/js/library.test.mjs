@@ -467,6 +467,39 @@ test("a store keeps no delta that it has read", async () => {
   assert.equal(races, 0); // each race would add to what its longest promise holds
 });
 
+test("a listener that fails leaves the answer and the other listeners alone", async (t) => {
+  const { error } = console;
+  const reported = [];
+  console.error = (given) => reported.push(given.message);
+  t.after(() => (console.error = error));
+  const store = new AnswerStore(async function* () {
+    yield "a";
+  });
+  let told = 0;
+  store.subscribe(() => {
+    throw new Error("mine");
+  });
+  store.subscribe(() => told++);
+  assert.equal((await store.send("x")).reason, "end");
+  assert.ok(told);
+  assert.deepEqual([...new Set(reported)], ["mine"]);
+});
+
+test("a chat whose answer another connection has taken up can still be resumed", async (t) => {
+  answering(t, { type: "failed", code: 4499, message: "taken", kind: "server", deltas: [] });
+  const kept = new Map();
+  const storage = {
+    getItem: (key) => kept.get(key) ?? null,
+    setItem: (key, value) => kept.set(key, value),
+    removeItem: (key) => kept.delete(key),
+  };
+  kept.set("detok.run.c", "run");
+  const transport = new DetokTransport("ws://127.0.0.1:1/stream", { storage });
+  const stream = await transport.reconnectToStream({ chatId: "c" });
+  await stream.cancel();
+  assert.deepEqual([...kept], [["detok.run.c", "run"]]);
+});
+
 test("a storage that is full does not stop a chat", async (t) => {
   const { DetokTransport } = await import("../../web/src/ai-sdk.js");
   const full = () => {

@@ -97,7 +97,8 @@ export class DetokTransport {
       ...request,
       ...(request.resume ? {} : { id: run }),
     });
-    answer.finished.then(() => {
+    answer.finished.then(({ error }) => {
+      if (error?.code === 4499) return; // another connection reads the same answer, and needs it
       // A later answer of the same chat may have replaced it.
       if (this.#runs?.getItem(runKey(chatId)) === run) this.#runs?.removeItem(runKey(chatId));
     });

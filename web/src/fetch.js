@@ -306,11 +306,12 @@ async function formatOf(body, type, given, left) {
     cancel: (reason) => reader.cancel(reason),
   });
   if (/^\s*(data|event|id|retry)?:/.test(text)) return [whole, "events"];
-  return [whole, /^\s*\{/.test(text) ? "json" : "bytes"];
+  return [whole, /^\s*(\[\s*)?\{/.test(text) ? "json" : "bytes"];
 }
 
 /**
- * JSON texts as events, one or several, each on a line or on several lines.
+ * JSON texts as events, one or several, each on a line or on several lines. So are the items of an
+ * array that goes over several lines: Gemini streams one.
  * @returns {TransformStream<Uint8Array<ArrayBuffer>, ServerSentEvent>}
  */
 function jsonLines() {
@@ -321,6 +322,8 @@ function jsonLines() {
   let depth = 0;
   /** The unfinished line. */
   let part = "";
+  let inArray = false;
+  let began = false;
   /**
    * @param {string} text
    * @param {boolean} over
@@ -331,15 +334,25 @@ function jsonLines() {
     for (const [n, line] of lines.entries()) {
       part += line;
       if (n === lines.length - 1 && !over) break;
+      if (!began && part.trim()) {
+        began = true;
+        inArray = part.trim()[0] === "[" && opened(part) > 0;
+        if (inArray) part = part.replace("[", "");
+      }
       held.push(part);
       size += part.length;
       depth += opened(part);
       part = "";
       if (depth > 0 && !over) continue; // parsing at each line takes time squared
-      const whole = held
+      let whole = held
         .join("\n")
         // A line of AI SDK 4's data stream: 0:"text"
         .replace(/^([\da-k]):(["{[][^]*)$/, '{"type":"$1:","value":$2}');
+      if (inArray) {
+        whole = whole.replace(/^\s*,/, "").replace(depth < 0 ? /\]\s*$/ : /,\s*$/, "");
+        inArray = depth >= 0;
+        if (whole.trim()) whole = `[${whole}]`;
+      }
       if (whole.trim()) {
         if (!over && !isJson(whole)) continue;
         controller.enqueue({ event: "message", data: whole, id: "" });

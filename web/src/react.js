@@ -25,7 +25,9 @@ import { AnswerStore } from "./store.js";
  * @returns {AnswerState & import("./store.js").Asking<Request>}
  */
 export function useAnswer(source, options = {}) {
-  const [store] = useState(() => /** @type {AnswerStore<Request>} */ (new AnswerStore()));
+  const [store] = useState(
+    () => /** @type {AnswerStore<Request>} */ (new AnswerStore(source, options)),
+  );
   const state = useSyncExternalStore(store.subscribe, store.read, store.read);
   useEffect(() => {
     store.source = source;

@@ -141,6 +141,30 @@ const callsOf = (event, paths) =>
 /** Events that keep a connection open. */
 const NO_TEXT = /^(\[?(ping|pong|(keep-?)?alive|heart-?beat)\]?)?$/i;
 
+/** The last words of names of events in which a string alone is text. */
+const TEXTS = /^(|data|message|text|token|chunk|delta|content|answer|output)$/;
+const ENDS = /^(done|end|complete|completed|finish|finished|stop)$/;
+const FAILED = /^(error|exception|failed)$/;
+
+/**
+ * The value to read for an event of such a name; undefined if it is no text of the answer. As
+ * `value_named` in detok_py/captures/named.py.
+ * @param {string} name
+ * @param {any} value
+ */
+function valueNamed(name, value) {
+  const words = name.toLowerCase().split(/[-_]/);
+  const last = words[words.length - 1] ?? "";
+  const isEmpty = isObject(value) && !Object.keys(value).length;
+  if (words.some((word) => FAILED.test(word))) {
+    const known = ["error", "type", "detail"].some((key) => Object.hasOwn(Object(value), key));
+    return known || !value || isEmpty ? value : { error: value };
+  }
+  if (words.includes("replace") && isObject(value) && !("event" in value)) return { replaced: "" };
+  if (ENDS.test(last) && isEmpty) return { done: true };
+  return typeof value === "string" && !TEXTS.test(last) ? undefined : value;
+}
+
 /** Why an answer ended that may be cut short. */
 const LIMIT = /length|max|limit|incomplete/i;
 
@@ -166,12 +190,13 @@ class Calls {
   /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
     const { index, id, name, text } = call;
-    if (call.whole && this.#seen.includes(index)) return [];
+    let open = this.#open.get(index);
+    // Some servers send pieces and then the whole; others announce a call, and send the whole.
+    if (call.whole && this.#seen.includes(index) && open?.given !== "") return [];
     /** @type {Delta[]} */
     const out = [];
     /** @type {Partial<Delta>} */
     let begin = {};
-    let open = this.#open.get(index);
     // Some servers give all calls of an answer the same index, or none.
     if (!open || (name !== "" && (id ? id !== open.id : index === undefined))) {
       // Others may go on later, beside this one.
@@ -253,14 +278,15 @@ export function deltasOf(end) {
       const fail = (/** @type {string} */ sentence, /** @type {number} */ code = NaN) => {
         end.error = new DetokError(sentence, {
           kind: "server",
-          retry: true,
+          // The server would refuse the same question again.
+          retry: !(code >= 400 && code < 500 && code !== 408 && code !== 429),
           code: code >= 100 && code < 5000 ? code : undefined,
         });
         controller.terminate();
       };
       let value;
       try {
-        value = JSON.parse(data);
+        value = valueNamed(type, JSON.parse(data));
       } catch {
         if (type === "error") return fail(data);
         if (ended || NO_TEXT.test(type)) return; // as clients of events do with what they don't know

@@ -92,6 +92,8 @@ class KeptAnswer {
           const kept = await this.#ask("GET");
           if (isEvents(kept) || again) return kept;
           await kept.body?.cancel();
+          // A proxy's word does not tell whether the server has begun.
+          if (kept.status >= 500) throw new TypeError(`The server answered HTTP ${kept.status}.`);
         }
         return await fetch(this.request.clone());
       } catch (error) {
@@ -120,6 +122,7 @@ class KeptAnswer {
         const more = await this.#reopened(error);
         if (!more) return undefined;
         reader = more;
+        if (this.#ended.signal.aborted) await reader.cancel().catch(() => {});
       }
     };
     return new ReadableStream(

@@ -197,7 +197,13 @@ export class AnswerStore {
     if (this.#frame !== undefined) dropFrame(this.#frame);
     this.#frame = undefined;
     this.#shown = this.#state;
-    for (const listener of this.#listeners) listener();
+    for (const listener of this.#listeners)
+      try {
+        listener();
+      } catch (error) {
+        // As with listeners of events: the answer goes on.
+        (globalThis.reportError ?? console.error)(error);
+      }
   }
 }
 

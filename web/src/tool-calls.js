@@ -64,7 +64,8 @@ export function callReader() {
         else quoted = letter !== '"';
       } else if (letter === '"') quoted = true;
       else if (letter === "{" || letter === "[") depth++;
-      else if ((letter === "}" || letter === "]") && --depth === 0) {
+      else if ((letter === "}" || letter === "]") && --depth <= 0) {
+        depth = 0; // one bracket too many is text of its own
         whole.push(...callsIn(rest.slice(0, at + 1).trim()));
         rest = rest.slice(at + 1);
         at = -1;
