@@ -216,7 +216,10 @@ class Gate:
             (b"access-control-allow-origin", origin),
             (b"access-control-allow-headers", names),
             (b"access-control-allow-methods", ", ".join(_methods(scope)).encode()),
-            (b"access-control-expose-headers", b"x-detok-fidelity, x-detok-ignored"),
+            (
+                b"access-control-expose-headers",
+                b"x-detok-fidelity, x-detok-ignored, x-should-retry",
+            ),
             (b"vary", b"Origin"),
         ]
 

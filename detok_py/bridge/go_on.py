@@ -116,8 +116,8 @@ async def going_on(
                     yield _without(chunk, rest.answered)
             raise EngineError("The engine's stream ended without an end event.")
         except ContextFull:
-            if not places:
-                raise
+            if not answered.ids:
+                raise  # the prompt alone is too long
             yield End("length", note_of(places))  # the answer so far has filled the context
             return
         except EngineError as error:

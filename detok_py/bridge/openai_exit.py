@@ -11,7 +11,6 @@ outlives the connection: the same request with the same id, and with the id of t
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from typing import Any
@@ -56,6 +55,7 @@ NO_MODEL = "There is no such model here; GET /v1/models lists the models of this
 NO_VOCABULARY = "This engine sends token ids, and the bridge has no vocabulary to read them with; start it with --tokenizer."
 CANCELLED = "Another client has cancelled this answer."
 CHANGED = "The engine has just loaded another model; ask again."
+STARTING = "The engine is still starting; try again in a moment."
 BUG = "The bridge failed because of a bug in detok; its log names the place."
 TOO_FAR = "Last-Event-ID is beyond the end of this answer; ask without it for the whole of it."
 
@@ -132,8 +132,10 @@ async def _answer(bridge: Bridge, request: Request, *, is_chat: bool) -> Respons
             if attached is None:
                 raise ExitError(404, NO_MODEL, "model_not_found", param="model")
             if not attached.opened:
-                with contextlib.suppress(TimeoutError):
+                try:
                     await asyncio.wait_for(attached.open(), HELLO_SECONDS)
+                except TimeoutError:  # how its text is to be read is not known
+                    raise ExitError(503, STARTING, "engine_down", retry=True) from None
             return Reply(bridge, attached, asked)
     except ExitError as error:
         return _refusal(error)
@@ -310,7 +312,9 @@ class Reply(Response):
             if kind == "finished":
                 self._finish(event["reason"], event["note"], event["position"])
             elif kind == "failed":
-                self._fail(event["code"], event["message"], retry=event["retry"])
+                # A run with a name is kept with its failure: another attempt reads the same.
+                kept = bool(self._asked.run and event["position"])
+                self._fail(event["code"], event["message"], retry=event["retry"] and not kept)
             elif kind == "notice":
                 self._notice = event["message"]
         if "fetch" in results:

@@ -126,7 +126,9 @@ def read_json(data: bytes) -> dict[str, Any]:
 def read_request(body: dict[str, Any], headers: Mapping[str, str], *, is_chat: bool) -> Asked:
     """Return a checked request. Raises ExitError, which names the invalid parameter."""
     for name, neutral in REFUSED.items():
-        if body.get(name) not in neutral:
+        value = body.get(name)
+        # 0 equals False, but as `logprobs` it asks for the tokens' own.
+        if not any(value == one and (value is False) == (one is False) for one in neutral):
             raise _invalid(name, "is not supported here; leave it out")
     given = {
         "messages": _read_messages(body.get("messages")) if is_chat else None,

@@ -112,8 +112,10 @@ class Link:
         return replies
 
     async def fields(self, tag: str, *names: str) -> list[Any]:
-        """Return fields of a run."""
+        """Return fields of a run. Raises `errors`."""
         async with self._calls:
+            if self.away:  # as others that waited here have learnt
+                raise TimeoutError("Redis is away")
             return list(await self.client.hmget(key_of(tag, "run"), *names))
 
     async def _load_scripts(self) -> None:

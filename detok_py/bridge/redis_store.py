@@ -149,7 +149,8 @@ class RedisStore:
         shared = self.shared.get(run_id)
         run = self.runs.by_id.get(run_id)
         deadline = clock() + AHEAD_SECONDS
-        if shared is not None and shared.lease and shared.run.reader.attempts.lack(attempt):
+        lacks = shared is not None and shared.lease and shared.run.reader.attempts.lack(attempt)
+        if shared is not None and lacks and not self.link.away:
             with contextlib.suppress(*self.link.errors):
                 await self._follower.learn_attempts(shared)
         if run is not None and (shared is None or shared.claiming or shared.lease):

@@ -34,6 +34,7 @@ from .stream import Bridge
 
 FOREVER = "public, max-age=31536000, immutable"
 PING_SECONDS = 20.0
+READY_SECONDS = 1.0  # how long /readyz looks for an engine that was down
 PIECE = 16 << 10
 NAME = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 
@@ -81,6 +82,10 @@ def _status_routes(bridge: Bridge) -> list[BaseRoute]:
         )
 
     async def readyz(_: Request) -> Response:
+        if bridge.unready and not bridge.draining:
+            # No client may come before this says that an engine is there again.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(bridge.open(), READY_SECONDS)
         unready = bridge.unready
         return _json_response(
             {"ready": unready is None, "problem": unready or bridge.store.state.away},

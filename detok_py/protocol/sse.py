@@ -72,6 +72,7 @@ class EventReader:
         self._count = 0
         self._data: list[bytes] = []
         self._begin = 0
+        self.done: bool = False  # whether [DONE] has come
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that are complete."""
@@ -98,7 +99,9 @@ class EventReader:
                 self._data.append(value[1:] if value[:1] == b" " else value)
             elif not line and self._data:
                 data = utf_8_decode(b"\n".join(self._data), "replace", True)[0]
-                if data and data.strip() not in ("[DONE]", '"[DONE]"'):  # Coze writes it as JSON
+                if data.strip() in ("[DONE]", '"[DONE]"'):  # Coze writes it as JSON
+                    self.done = True
+                elif data:
                     events.append(Event(data, self._begin))
                 self._data = []
                 self._begin = 0

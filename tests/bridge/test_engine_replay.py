@@ -464,6 +464,53 @@ async def test_an_error_event_in_a_stream_raises(name):
     assert "canary" not in str(caught.value)
 
 
+@pytest.mark.parametrize("word", ["abort", "error"])
+@pytest.mark.parametrize("make", [OpenAIServer, VLLM, SGLang])
+async def test_an_answer_that_the_engine_gave_up_is_not_finished(make, word):
+    gave_up = events(openai_chunk("hel", ids=[1]), openai_chunk("", word, ids=[]), done=True)
+    table = {
+        **sglang(),
+        ("GET", "/v1/models"): MODELS,
+        ("POST", "/v1/completions"): gave_up,
+        ("POST", "/generate"): events(sglang_event([1], 1, {"type": word}), done=True),
+    }
+    async with Replay(table) as server:
+        with pytest.raises(EngineError, match="aborted the request") as caught:
+            await run(make(check_address(server.url)), PROMPT)
+    assert (caught.value.code, caught.value.retry) == (4503, True)
+
+
+@pytest.mark.parametrize("then", ["lost", "hang"])
+@pytest.mark.parametrize("make", [OpenAIServer, VLLM])
+async def test_an_answer_is_whole_at_its_done_however_the_connection_ends(make, then, monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.engines.http.DONE_SECONDS", 0.2)
+    table = {
+        ("GET", "/v1/models"): MODELS,
+        ("POST", "/v1/completions"): events(
+            openai_chunk("a", "stop", ids=[1]), done=True, then=then
+        ),
+    }
+    async with Replay(table) as server:
+        *_, end = await run(make(check_address(server.url)), PROMPT)
+    assert isinstance(end, End)
+
+
+async def test_a_connection_is_used_again_after_done():
+    table = {
+        ("GET", "/v1/models"): MODELS,
+        ("POST", "/v1/completions"): events(openai_chunk("a", "stop"), done=True),
+    }
+    async with Replay(table) as server:
+        engine = OpenAIServer(check_address(server.url))
+        await engine.open()
+        for _ in range(3):
+            _ = [chunk async for chunk in engine.generate(PROMPT)]
+            await engine.open()
+        connections = len(server.tasks)
+        await engine.close()
+    assert connections == 1
+
+
 @pytest.mark.parametrize("name", list(PLAIN))
 async def test_closing_the_stream_closes_the_connection_so_that_the_engine_stops(name):
     make, answers, request, _ = CASES[name]
@@ -745,6 +792,44 @@ async def test_a_key_from_the_environment_is_sent_and_never_shown(monkeypatch):
             await run(OpenAIServer(check_address(server.url)), PROMPT)
         assert server.requests[-1][2]["authorization"] == "bearer canary"
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["kèy", "key\r"])
+async def test_a_key_that_no_header_can_have_is_refused_by_its_name(key, monkeypatch):
+    monkeypatch.setenv("DETOK_ENGINE_API_KEY", key)
+    with pytest.raises(EngineError, match="^DETOK_ENGINE_API_KEY has a character"):
+        OpenAIServer(check_address("http://127.0.0.1:9"))
+
+
+async def test_half_a_pair_reaches_the_engine_as_an_escape():
+    async with Replay(openai()) as server:
+        await run(OpenAIServer(check_address(server.url)), PROMPT._replace(prompt="a\ud83d"))
+        assert server.bodies("/v1/completions")[0]["prompt"] == "a\ud83d"
+
+
+@pytest.mark.parametrize("make", [Ollama, OpenAIServer])
+async def test_an_engine_with_a_named_model_is_down_if_nothing_answers(make):
+    async with Replay({}) as server:
+        address = check_address(server.url)
+    with pytest.raises(EngineError, match="No .* answers at"):
+        await make(address, model="tiny").open()
+
+
+async def test_an_ollama_whose_model_is_gone_gets_another_one():
+    def tags(*names):
+        return Answer({"models": [{"name": name} for name in names]})
+
+    table = {("GET", "/api/tags"): [tags("one", "two"), tags("two", "one"), tags("two"), tags()]}
+    async with Replay(table) as server:
+        engine = Ollama(check_address(server.url))
+        models = []
+        for _ in range(3):
+            await engine.open()
+            models.append(engine.info().model)
+        with pytest.raises(EngineError, match="has no model yet"):
+            await engine.open()
+        await engine.close()
+    assert models == ["one", "one", "two"]
 
 
 NO_MODEL = Answer(

@@ -221,6 +221,18 @@ async def test_an_answer_with_unknown_ids_is_kept_and_says_why_it_cannot_go_on()
     assert "ids of the answer are not known" in heard.end.message
 
 
+async def test_a_prompt_that_is_too_long_is_refused_also_after_a_loss():
+    full = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
+    table = llama_dies()
+    table["POST", "/completion"] = [Answer({}, status=503), full]
+    async with Replay(table) as server:
+        engine = LlamaServer(check_address(server.url))
+        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
+            heard = await ask(bridge)
+    assert isinstance(heard.end, Failed)
+    assert heard.end.code == 4400
+
+
 async def test_an_answer_that_has_filled_the_context_is_complete():
     full = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
     async with Replay(llama_dies()) as server:

@@ -355,6 +355,7 @@ WRONG = {
     "a script with another word": ({"detok": {"x": 1}}, "detok"),
     "a temperature beyond 100": ({"temperature": 1000}, "temperature"),
     "no token": ({"max_tokens": 0}, "max_tokens"),
+    "the log probability of tokens alone": ({"logprobs": 0}, "logprobs"),
     "no token of an answer": ({"max_completion_tokens": 0}, "max_completion_tokens"),
     "a seed that is no number": ({"seed": "1"}, "seed"),
     "stops of too many characters": ({"stop": ["a" * 5000, "b" * 5000]}, "stop"),
@@ -578,7 +579,25 @@ async def test_a_named_run_that_failed_before_its_first_token_begins_again(strea
         # A part of it is kept for a client that comes back.
         for _ in range(2):
             assert "The engine was lost." in (await ask(bridge, stream=True, headers=headers)).text
+        again = await ask(bridge, headers=headers)
+        assert (error_of(again), again.headers["x-should-retry"]) == ((503, "engine_down"), "false")
     assert engine.asked == 2
+
+
+async def test_an_engine_that_is_still_opening_is_not_answered_for(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.openai_exit.HELLO_SECONDS", 0.05)
+    opens = asyncio.Event()
+
+    class Engine(FakeEngine):
+        async def open(self):
+            await opens.wait()
+
+    async with running(Engine([Raw(b"a"), End("eos")], gives="text")) as bridge:
+        early = await ask(bridge)
+        opens.set()
+        await eventually(lambda: bridge.bridge.first.opened)
+        assert (await ask(bridge)).status_code == 200
+    assert (error_of(early), early.headers["x-should-retry"]) == ((503, "engine_down"), "true")
 
 
 async def test_a_named_run_that_failed_when_nobody_was_there_begins_again():

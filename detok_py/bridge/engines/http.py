@@ -12,8 +12,8 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any, NamedTuple, TypeGuard
 
 import httpx
@@ -51,6 +51,8 @@ ANSWER_SECONDS = 20.0
 SLOWEST = 6
 # In the events of OpenAI's routes, llama-server, SGLang and Ollama.
 PROMPT_TOKENS = "usage.prompt_tokens|tokens_evaluated|meta_info.prompt_tokens|prompt_eval_count"
+GAVE_UP = ("abort", "error")  # finish reasons of vLLM, SGLang and gateways
+DONE_SECONDS = 1.0  # within which an engine closes its stream after [DONE]
 _LONG_NUMBER = re.compile(r"\d{16}")
 
 
@@ -131,6 +133,16 @@ REFUSALS = (
 FAILURE = Refusal((), "The {name} at {at} failed ({status}); see its log.")
 
 
+async def _read_rest(chunks: AsyncIterator[bytes]) -> None:
+    """Read to the end of a response whose events are over, so that its connection is used again.
+    The answer is whole, however the response ends.
+    """
+    with suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(DONE_SECONDS):
+            async for _ in chunks:
+                pass
+
+
 class EngineClient:
     """A client of one engine. Error messages have its `name`, and the `hint` how to start it. The
     key of the environment is sent only to an address that the user named. `asks_usage` becomes
@@ -153,21 +165,19 @@ class EngineClient:
         self.asks_usage = True
         self.listen: Callable[[str, dict[str, Any], Any], None] = _ignore
         headers = {"host": address.host, "accept-encoding": "identity", "user-agent": "detok"}
-        if address.named:
-            key = key or os.environ.get(address.key)
+        key = key or (os.environ.get(address.key) if address.named else None)
         if key:
+            if not re.fullmatch("[!-~]+", key):
+                sentence = f"{address.key} has a character that no key has, such as a line end."
+                raise EngineError(sentence, retry=False)
             headers["authorization"] = "Bearer " + key
-        sni = (
-            {"sni_hostname": address.host.partition(":")[0]}
-            if address.base.startswith("https")
-            else {}
-        )
-        self._extensions = sni
+        self._extensions: dict[str, str] = {}
+        if address.base.startswith("https"):
+            self._extensions["sni_hostname"] = httpx.URL(f"https://{address.host}").host
         self._http = httpx.AsyncClient(
             base_url=address.base,
             headers=headers,
-            # A redirect would lead to an address that was not checked. trust_env would allow
-            # proxies and .netrc.
+            # A redirect would lead to an unchecked address, trust_env to proxies and .netrc.
             follow_redirects=False,
             trust_env=False,
             timeout=httpx.Timeout(5.0, read=SILENCE_SECONDS),
@@ -179,6 +189,15 @@ class EngineClient:
     async def close(self) -> None:
         """Close every connection."""
         await self._http.aclose()
+
+    def _stream(
+        self, method: str, path: str, body: dict[str, Any] | None, **options: Any
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        # httpx's own JSON refuses a lone surrogate, which an engine may have given.
+        if body is not None:
+            options["content"] = json.dumps(body).encode()
+            options["headers"] = {"content-type": "application/json"}
+        return self._http.stream(method, path, extensions=self._extensions, **options)
 
     async def get(self, path: str) -> Any:
         """Return the JSON at `path`."""
@@ -204,14 +223,13 @@ class EngineClient:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(EVENT_SECONDS):
-                    answer = await stack.enter_async_context(
-                        self._http.stream("POST", path, json=body, extensions=self._extensions)
-                    )
+                    answer = await stack.enter_async_context(self._stream("POST", path, body))
                     if answer.status_code != 200:
                         text = await self._bounded(answer, 1 << 16)
                         raise self._refused(answer.status_code, text)
                 begun = time.monotonic()
-                async for chunk in answer.aiter_raw():
+                chunks = answer.aiter_raw()
+                async for chunk in chunks:
                     before = left
                     for at in range(0, len(chunk), PIECE):
                         if at:
@@ -223,6 +241,9 @@ class EngineClient:
                             yield said
                     if left != before:
                         begun = time.monotonic()
+                    if reader.done:
+                        await _read_rest(chunks)
+                        return
                     self._check_pace(size, left, begun)
                 for event in reader.flush():
                     self.listen(path, body, said := self._event(event.data))
@@ -274,6 +295,13 @@ class EngineClient:
             raise self.odd(path)
         return ids
 
+    def check_finish(self, said: Any) -> None:
+        """Raise EngineError if an event says that the engine gave the answer up."""
+        if said.error or said.finish in GAVE_UP:
+            raise EngineError(
+                f"The {self.name} at {self.address.shown} aborted the request; see its log."
+            )
+
     def ended_early(self) -> EngineError:
         """Return the error for a stream that ended without a finish reason."""
         return EngineError(
@@ -294,9 +322,7 @@ class EngineClient:
         try:
             async with (
                 asyncio.timeout(SLOWEST * seconds),
-                self._http.stream(
-                    method, path, json=body, extensions=self._extensions, timeout=timeout
-                ) as answer,
+                self._stream(method, path, body, timeout=timeout) as answer,
             ):
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:

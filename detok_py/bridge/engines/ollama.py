@@ -24,16 +24,20 @@ class Ollama(HttpEngine):
     hint = "start it: ollama serve"
 
     async def open(self) -> None:
-        """Choose the first model, if none was named."""
-        if self._model is None:
-            tags = await self.client.get("/api/tags")
-            try:
-                self._model = str(tags["models"][0]["name"])
-            except (KeyError, IndexError, TypeError):
-                raise EngineError(
-                    "Ollama has no model yet; pull one, for example: ollama pull qwen3:0.6b",
-                    retry=False,
-                ) from None
+        """Choose the first model, if none was named. Keeps it while it is there."""
+        tags = await self.client.get("/api/tags")
+        try:
+            names = [str(one["name"]) for one in tags["models"]]
+        except (KeyError, TypeError):
+            names = []
+        if self._named or self._model in names:
+            return
+        if not names:
+            raise EngineError(
+                "Ollama has no model yet; pull one, for example: ollama pull qwen3:0.6b",
+                retry=False,
+            )
+        self._model = names[0]
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream text."""

@@ -124,6 +124,7 @@ async def stream_text(
             data = pairs.feed(tags.feed(said))
             if data:
                 yield Raw(data)
+            client.check_finish(said)
             finish = said.finish or finish
     if finish is None:
         raise client.ended_early()
@@ -184,8 +185,8 @@ class OpenAIServer(HttpEngine):
         """
         try:
             entry = await model_entry(self.client, self._model)
-        except EngineError:
-            if not self._named:
+        except EngineError as error:
+            if not self._named or (error.retry and error.code == wire.ENGINE_DOWN):
                 raise
             return  # a gateway may know more models than it lists, or list none
         if not self._named:

@@ -121,10 +121,7 @@ class SGLang(HttpEngine):
                 if said.ids:
                     counted = said.total
                     yield Ids(said.ids, ends=_ends_with(event, said.ids[-1]))
-                if said.finish == "abort":
-                    raise EngineError(
-                        f"The SGLang at {self.client.address.shown} aborted the request; see its log."
-                    )
+                self.client.check_finish(said)
                 if said.finish:
                     yield End(reason_of(said.finish), None, prompt_tokens(event), said.total)
                     return

@@ -121,6 +121,7 @@ class VLLM(HttpEngine):
                         "This vLLM sends no token ids (return_token_ids); use 0.10.2 or later, or openai+URL for its text.",
                         retry=False,
                     )
+                self.client.check_finish(said)
                 finish = said.finish or finish
         if finish is None:
             raise self.client.ended_early()
