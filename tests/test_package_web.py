@@ -4,6 +4,8 @@ that was not meant to be.
 
 import json
 import re
+import shutil
+import subprocess
 import tarfile
 import tomllib
 
@@ -159,6 +161,19 @@ def test_the_kit_without_pyodide_says_what_to_install(built, tmp_path):
     said = run(["node", "start.mjs"], alone)
     assert f"npm install --save-dev detok-web-pyodide@{detok_py.__version__}" in said
     assert "none is installed" in said
+
+
+def test_a_command_that_cannot_run_is_one_sentence_and_its_help_is_its_usage(tmp_path):
+    for folder in ("bin", "kit"):
+        shutil.copytree(ROOT / "web" / folder, tmp_path / folder)
+    (tmp_path / "package.json").write_text('{"type": "module", "version": "1.0.0"}')
+    command = ["node", str(tmp_path / "bin" / "detok-web.mjs")]
+    check = [*command, "check", "http://127.0.0.1:9"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("detok-web: The regression kit runs in Pyodide")
+    for words in (["--help"], ["-h"], ["conformance", "--help"]):
+        assert run([*command, *words], tmp_path).startswith("usage: detok-web conformance")
 
 
 def test_a_page_downloads_little(built, installed):

@@ -478,6 +478,8 @@ def main(words: list[str]) -> int:
     suite = json.loads(text)
     if given.show:
         chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(given.show))]
+        if not chosen:
+            parser.error(f"no case has an id that begins with {' or '.join(given.show)}")
         print("\n\n".join(told(case, suite["vocabularies"]) for case in chosen))
         return 0
     found = computed(suite, () if given.check else PUBLISHED)

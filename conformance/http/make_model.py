@@ -11,10 +11,10 @@ follows it, and so the greedy answer to a prompt of n letters is the script from
 cases stand one behind the other in the script, each with the id that ends an answer.
 """
 
+import argparse
 import json
 import random
 import struct
-import sys
 from array import array
 from collections.abc import Iterable
 from pathlib import Path
@@ -222,6 +222,10 @@ def write(folder: Path, suite: dict[str, Any]) -> Script:
 
 
 if __name__ == "__main__":
-    source = Path(*sys.argv[2:3] or (Path(__file__).resolve().parents[1], "cases.json"))
-    made = write(Path(sys.argv[1]), json.loads(source.read_text("utf-8")))
-    print(f"{sys.argv[1]}: {len(made.prompts)} cases, {len(made.ids)} positions")
+    suite_file = Path(__file__).resolve().parents[1] / "cases.json"
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("cases", type=Path, nargs="?", metavar="CASES.json", default=suite_file)
+    given = parser.parse_args()
+    made = write(given.folder, json.loads(given.cases.read_text("utf-8")))
+    print(f"{given.folder}: {len(made.prompts)} cases, {len(made.ids)} positions")

@@ -59,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="URLs to probe (default: the usual ports of 127.0.0.1); "
         "behind the word `check`, one engine to prove: a URL, with its kind as in `detok serve --engine`, or recite",
     )
-    parser.add_argument("--json", action="store_true", help="write one JSON object per line")
+    parser.add_argument(
+        "--json", action="store_true", help="write JSON: one object per line; check: one object"
+    )
     parser.add_argument(
         "--model",
         metavar="NAME",
@@ -186,6 +188,8 @@ async def probe(urls: list[str], *, allow_remote: bool = False, named: bool = Fa
     out = []
     for one in seen:
         if isinstance(one, AddressError) and named:
+            raise one
+        if isinstance(one, ModuleNotFoundError):  # a package of the extra
             raise one
         if isinstance(one, Seen):
             out.append(one)

@@ -95,24 +95,49 @@ async def return_memory(bridge: Bridge) -> None:
             await asyncio.to_thread(trim, 0)  # 40 MB take 6 ms, nothing takes 0.1
 
 
+def _context(one: dict[str, Any]) -> int:
+    """Return the --context of an engine's options; 0 is the model's own. Raises ServeError if it
+    would not be used.
+    """
+    tokens: int = one.get("context", 0)
+    if tokens < 0:
+        raise ServeError(f"--context is {tokens}; expected at least 0.")
+    if tokens and one.get("engine", "recite").rpartition("=")[2] != "llama-cpp-python":
+        raise ServeError("--context is for --engine llama-cpp-python; drop it.")
+    return tokens
+
+
 def _attach_engines(args: argparse.Namespace) -> list[AttachedEngine]:
     engines = [
         attach_engine(
             one.get("engine", "recite"),
             allow_remote=args.allow_remote_engine,
             model=one.get("model"),
-            context=max(0, one.get("context", 0)),
+            context=_context(one),
             tokenizer=read_tokenizer(one["tokenizer"]) if "tokenizer" in one else None,
         )
         for one in args.engines
     ]
     names = [attached.name for attached in engines]
-    for name in names:
-        if names.count(name) > 1:
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            engine = args.engines[at].get("engine", "recite").removeprefix(f"{name}=")
             raise ServeError(
-                f"Two engines have the name {name!r}; give one another name, like --engine other={name}."
+                f"Two engines have the name {name!r}; give one another name, like --engine other={engine}."
             )
     return engines
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    """Raise ServeError if a number is outside the range of its option."""
+    if not 0 <= args.port <= 65535:
+        raise ServeError(f"--port is {args.port}; expected 0 to 65535.")
+    if args.max_clients < 1:
+        raise ServeError(f"--max-clients is {args.max_clients}; expected at least 1.")
+    seconds = {"--continue": args.continue_seconds, "--drain-seconds": args.drain_seconds}
+    for option, value in seconds.items():
+        if not value >= 0:  # NaN too
+            raise ServeError(f"{option} is {value:g}; expected 0 or more seconds.")
 
 
 def _listen(args: argparse.Namespace) -> Listening:
@@ -120,14 +145,17 @@ def _listen(args: argparse.Namespace) -> Listening:
         origins = [form for one in args.allow_origin for form in forms_of_origin(one)]
     except ValueError as error:
         raise ServeError(f"--allow-origin {error}.") from None
-    if not 0 <= args.port <= 65535:
-        raise ServeError(f"--port is {args.port}; expected 0 to 65535.")
-    if args.max_clients < 1:
-        raise ServeError(f"--max-clients is {args.max_clients}; expected at least 1.")
+    _check_numbers(args)
+    if not args.host:  # a socket would listen on all addresses
+        raise ServeError("--host is empty; give an address of this machine, like 127.0.0.1.")
     given = os.environ.get("DETOK_TOKEN") or None
     sock = bind(args.host, args.port)
     try:
         hosts = names_of(args.host, sock.getsockname()[1], args.public_name)
+        for name in args.public_name:
+            port = name.rpartition(":")[2]
+            if port.isdecimal() and not 1 <= int(port) <= 65535:
+                raise ServeError(f"--public-name {name!r} has port {port}; expected 1 to 65535.")
         if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", given):
             raise ServeError("DETOK_TOKEN must be 16 to 128 letters, digits, - or _.")
     except ServeError:

@@ -37,7 +37,7 @@ TOKENIZERS = (".json", ".gguf", ".tiktoken", ".model", "vocab.txt", "merges.txt"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_tokenizer(parser)
+    add_tokenizer(parser, packed=True)
     parser.add_argument(
         "input",
         nargs="?",
@@ -128,8 +128,10 @@ def sort_files(args: argparse.Namespace) -> None:
     if file is None or args.input is not None:
         return
     of_ids = args.ids or args.show_special or args.encoding or args.pattern
-    is_tokenizer = of_ids or file.endswith(TOKENIZERS) or Path(file).is_dir()
-    is_second = args.named is not None and not file.endswith(TOKENIZERS[1:])  # ids may be JSON
+    is_folder = Path(file).is_dir()
+    is_tokenizer = of_ids or file.endswith(TOKENIZERS) or is_folder
+    # The input may be a JSON file, but not a folder.
+    is_second = args.named is not None and not (file.endswith(TOKENIZERS[1:]) or is_folder)
     if is_second or file == "-" or not is_tokenizer:
         args.input, args.tokenizer = file, None
 

@@ -15,7 +15,7 @@ from .progress import waiting
 
 FILE = (
     "tokenizer.json or its folder, *.model, *.gguf, *.tiktoken, tekken.json, vocab.json beside "
-    "merges.txt, vocab.txt, RWKV's vocabulary, or *.detok where nothing is encoded"
+    "merges.txt, vocab.txt or RWKV's vocabulary"
 )
 
 
@@ -49,9 +49,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def add_tokenizer(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that name the tokenizer."""
-    parser.add_argument("tokenizer", nargs="?", metavar="FILE", help=FILE)
+def add_tokenizer(parser: argparse.ArgumentParser, *, packed: bool = False) -> None:
+    """Declare the options that name the tokenizer; `packed` if it may be a packed vocabulary."""
+    kinds = FILE + ", or *.detok where nothing is encoded" if packed else FILE
+    parser.set_defaults(kinds=kinds)
+    parser.add_argument("tokenizer", nargs="?", metavar="FILE", help=kinds)
     parser.add_argument(
         "--tokenizer", "--vocabulary", dest="named", metavar="FILE", help="the same, by name"
     )
@@ -82,7 +84,7 @@ def settle(args: argparse.Namespace) -> None:
             args.text = given
         args.tokenizer, args.named = args.named, None
     if args.tokenizer is None:
-        raise DetokError(f"no tokenizer was given; pass its FILE: {FILE}")
+        raise DetokError(f"no tokenizer was given; pass its FILE: {args.kinds}")
 
 
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
@@ -94,6 +96,10 @@ def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
                 args.tokenizer, args.encoding, pattern=args.pattern, special_tokens=special_tokens
             )
         except DetokError:
+            if args.tokenizer.endswith(".detok"):
+                raise DetokError(
+                    f"{args.tokenizer} is a packed vocabulary, which can only be decoded; give the tokenizer's own file"
+                ) from None
             raise
         except ValueError as error:  # such as a pattern for a file that has its own
             raise DetokError(str(error)) from None

@@ -86,10 +86,21 @@ def reasoning(name: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "action", nargs="?", choices=["explain"], help="explain which format a FILE has"
+        "action",
+        nargs="?",
+        type=_action,
+        choices=["explain"],
+        help="explain which format a FILE has",
     )
     add_tokenizer(parser)
     parser.add_argument("--json", action="store_true", help="write one JSON object per line")
+
+
+def _action(word: str) -> str:
+    """Return the word `explain`. Raises DetokError for another, which may be a FILE."""
+    if word != "explain":
+        raise DetokError(f"a file is explained by: detok formats explain {word}")
+    return word
 
 
 def run(args: argparse.Namespace) -> int:

@@ -48,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         raise DetokError(
             f"{output} exists already; name another file with -o, or overwrite it with --force"
         )
+    if not output.parent.is_dir():
+        raise DetokError(f"{output} cannot be written: its folder does not exist")
     vocabulary = open_tokenizer(args).vocabulary
     with waiting(f"packing {len(vocabulary)} tokens"):
         data = vocabulary.pack()
@@ -56,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         part.write_bytes(data)
         part.replace(output)
+    except OSError as error:  # which names the part
+        raise DetokError(f"{output} cannot be written: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
     if args.json:

@@ -33,7 +33,7 @@ class Token(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_tokenizer(parser)
+    add_tokenizer(parser, packed=True)
     parser.add_argument(
         "text",
         nargs="?",

@@ -5,6 +5,7 @@ script, the true text, and how the proxy cuts. Raises CheckError, with what to w
 """
 
 import argparse
+import contextlib
 import json
 from typing import Any
 
@@ -21,17 +22,17 @@ class CheckError(DetokError, RuntimeError):
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 86_400_000:
-        raise ValueError(text)
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < 86_400_000:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected a number from 0 to 86399999, not {text}")
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 65536:
-        raise ValueError(text)
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 <= int(text) <= 65535:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"expected 0 to 65535, not {text}")
 
 
 Rows = tuple[tuple[str, dict[str, Any]], ...]

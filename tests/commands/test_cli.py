@@ -192,6 +192,74 @@ def test_a_model_that_would_not_be_used_is_refused(capsys, engine):
 
 @pytest.mark.native
 @pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--continue", "-5"], "--continue is -5; expected 0 or more seconds"),
+        (["--continue", "nan"], "--continue is nan; expected"),
+        (["--drain-seconds", "-3"], "--drain-seconds is -3; expected"),
+        (["--context", "5"], "--context is for --engine llama-cpp-python; drop it"),
+        (["--engine", "llama-cpp-python", "--context", "-5"], "--context is -5; expected"),
+        (["--host", ""], "--host is empty; give an address of this machine"),
+        (["--public-name", "x:99999"], "'x:99999' has port 99999; expected 1 to 65535"),
+        (["--engine", "x=recite", "--engine", "x=scripted"], "like --engine other=scripted"),
+    ],
+)
+def test_a_wrong_option_of_serve_is_refused_with_the_way_out(options, says, capsys, monkeypatch):
+    from detok_py.bridge import serve
+
+    async def started(args, engines, listening):
+        listening.sock.close()
+
+    monkeypatch.setattr(serve, "_serve", started)
+    engine = [] if "--engine" in options else ["--engine", "scripted"]
+    assert cli.main(["serve", "--port", "0", *engine, *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.native
+def test_engines_names_a_package_that_it_needs():
+    """-S leaves site-packages out."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "detok_py", "engines", "http://127.0.0.1:9"],
+        cwd=Path(cli.__file__).parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("detok: detok engines needs the package ")
+    assert "pip install 'detok_py[serve]'" in done.stderr
+
+
+def test_engines_says_what_check_writes_as_json(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["engines", "--help"])
+    assert "check: one object" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["conformance/http/make_model.py"], "the following arguments are required: FOLDER"),
+        (["tools/make_conformance.py", "--show", "zzz"], "no case has an id that begins with zzz"),
+        (["tests/simulation/replay.py", "3", "1"], "there is no seed from 3 to 1"),
+        (["tests/simulation/replay.py", "3", "0"], "there is no seed from 3 to 0"),
+    ],
+)
+def test_a_program_of_the_repository_refuses_wrong_use(words, says):
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=Path(cli.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
     ("program", "quiet"), [("detok", True), ("mine.py", False), ("detok.py", False)]
 )
 def test_ctrl_c_in_a_cold_start_is_quiet_in_the_command_only(tmp_path, program, quiet):

@@ -105,8 +105,9 @@ def test_the_file_comes_as_in_encode_and_the_ids_as_encode_writes_them(
 ) -> None:
     for options in ([packed], ["--ids", packed], ["--tokenizer", packed]):
         assert decode(ids, *options) == (0, "Hi 😀!", "")
-    code, _, error = decode(b"", packed, "--tokenizer", packed)
-    assert (code, "two tokenizers were given" in error) == (2, True)
+    for first in (packed, str(Path(packed).parent)):
+        code, _, error = decode(b"", first, "--tokenizer", packed)
+        assert (code, "two tokenizers were given" in error) == (2, True)
 
 
 def test_an_unknown_id_is_an_error_after_the_text_before_it(packed: str) -> None:

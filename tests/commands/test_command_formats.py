@@ -63,6 +63,7 @@ def test_a_file_that_decides_nothing_is_exit_code_1(tmp_path, capsys):
         (["formats", "explain", "/no/such/file"], "No such file"),
         (["formats", "explain", __file__], "is not a supported tokenizer file"),
         (["formats", "--tokenizer", "x"], "detok formats explain FILE"),
+        (["formats", "x.json"], "a file is explained by: detok formats explain x.json"),
     ],
 )
 def test_bad_input_is_one_sentence(words, says, capsys):

@@ -157,10 +157,44 @@ def test_pack_overwrites_only_with_force(file, tmp_path, capsys):
     assert target.read_bytes()[:5] == b"detok"
 
 
+def test_pack_names_the_file_that_cannot_be_written(file, tmp_path, capsys):
+    output = tmp_path / "nowhere" / "v.detok"
+    assert main(["pack", str(file), "-o", str(output)]) == 2
+    assert capsys.readouterr().err == (
+        f"detok: {output} cannot be written: its folder does not exist\n"
+    )
+    folder = tmp_path / "v.detok"
+    folder.mkdir()
+    assert main(["pack", str(file), "-o", str(folder), "--force"]) == 2
+    assert capsys.readouterr().err == f"detok: {folder} cannot be written: Is a directory\n"
+
+
 def test_a_packed_vocabulary_cannot_encode(file, tmp_path, capsys):
-    out_of(capsys, "pack", file, "-o", tmp_path / "v.detok")
-    assert main(["tokens", str(tmp_path / "v.detok"), "text"]) == 2
+    packed = str(tmp_path / "v.detok")
+    out_of(capsys, "pack", file, "-o", packed)
+    assert main(["tokens", packed, "text"]) == 2
     assert "can't encode" in capsys.readouterr().err
+    for words in (["encode", packed, "a"], ["pack", packed], ["formats", "explain", packed]):
+        assert main(words) == 2
+        assert "can only be decoded; give the tokenizer's own file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "takes"),
+    [
+        (["encode"], False),
+        (["pack"], False),
+        (["formats", "explain"], False),
+        (["tokens"], True),
+        (["decode", "--ids"], True),
+    ],
+)
+def test_a_command_offers_packed_vocabularies_if_it_takes_them(words, takes, capsys):
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+    assert ("or *.detok" in " ".join(capsys.readouterr().out.split())) == takes
+    assert main(words) == 2
+    assert ("or *.detok" in capsys.readouterr().err) == takes
 
 
 def test_an_unsupported_file_is_one_line_on_stderr(tmp_path, capsys):

@@ -34,7 +34,10 @@ def main():
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     begun = time.process_time()
-    seeds = range(given.first, (given.last or given.first) + 1)
+    last = given.first if given.last is None else given.last
+    seeds = range(given.first, last + 1)
+    if not seeds:
+        parser.error(f"there is no seed from {given.first} to {last}")
     wrong = 0
     for seed in seeds:
         cluster = run_plan(make_plan(seed))

@@ -302,6 +302,7 @@ export async function main(words) {
     chunk: { type: "string", default: "1" },
     json: { type: "string" },
     junit: { type: "string" },
+    help: { type: "boolean", short: "h" },
   };
   let given;
   try {
@@ -310,6 +311,10 @@ export async function main(words) {
     throw new CommandError(`${error.message} ${USAGE}`);
   }
   const { values, positionals } = given;
+  if (values.help) {
+    console.log(USAGE);
+    return 0;
+  }
   if (positionals[0] !== "conformance" || positionals.length !== 2) throw new CommandError(USAGE);
   if (!/^([1-9]\d*|whole)$/.test(values.chunk))
     throw new CommandError(`--chunk is a number of ids or \`whole\`, not ${values.chunk}.`);

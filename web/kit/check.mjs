@@ -33,12 +33,12 @@ async function open(python, browser) {
 
 /** @param {string[]} words */
 export async function check(words) {
-  const python = await startPython();
-  python.setStdout({ batched: (line) => console.log(line) });
-  python.setStderr({ batched: (line) => console.error(line) });
-  const args = python.globals.get("arguments_of")(python.toPy(words));
-  if (typeof args === "number") return args;
   try {
+    const python = await startPython();
+    python.setStdout({ batched: (line) => console.log(line) });
+    python.setStderr({ batched: (line) => console.error(line) });
+    const args = python.globals.get("arguments_of")(python.toPy(words));
+    if (typeof args === "number") return args;
     return await judge(python, args);
   } catch (error) {
     console.error(`detok-web: ${inWords(error).message}`);
