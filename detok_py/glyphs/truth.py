@@ -5,6 +5,7 @@ duplicated, reordered, latin1, changed. Only letters, digits and characters beyo
 compared: a chat page may change markup, spaces and typographic quotes.
 """
 
+import bisect
 import html
 import itertools
 import re
@@ -28,6 +29,7 @@ REACH = 2000  # the most characters that a difference may have
 LONGEST = 2000  # the most letters of a repeated beginning or end
 SURE = 16  # letters in ASCII that no label repeats by chance
 WHOLE = 40  # how many letters an answer needs so that its copy is no chance
+SENTENCE_ENDS = tuple(".!?。！？।؟")
 
 
 # Fenced code, and code in a line.
@@ -173,19 +175,34 @@ def without_own(true_text: str, shown: str) -> str:
     return "\n".join([x for x in lines if x not in own]) if own else shown
 
 
-def _are_twice(pieces: list[str], wanted: str, shown: str, space: str = "") -> list[str]:
-    """Return the pieces that stand twice in a row on one line of the page more often than in the
-    text that was sent. Between the copies of a short one there is `space`.
+def _line_at(shown: str, at: int) -> tuple[str, int]:
+    """Return the line with the page's letter `at`, and which of the line's letters it is."""
+    for line in shown.split("\n"):
+        count = len(letters(line))
+        if at < count:
+            return line, at
+        at -= count
+    return "", 0
+
+
+def _are_twice(pieces: list[str], at: int, shown: str, space: str = "") -> list[str]:
+    """Return the pieces that stand both before and after the page's letter `at`, on one line.
+
+    Only that place counts: a prompt may repeat a piece too, and so may the answer itself. Between
+    the copies of a short one there is `space`.
     """
-    lines = [(letters(line), space.join(line.split())) for line in shown.split("\n") if pieces]
-
-    def count(text: str, piece: str) -> int:
-        return len(re.findall(f"(?={re.escape(piece * 2)})", text))
-
+    if not pieces:
+        return []
+    line, at = _line_at(shown, at)
+    whole, short = letters(line), space.join(line.split())
+    ends = range(len(short) + 1)
+    cut = bisect.bisect(ends, at, key=lambda end: len(letters(short[:end]))) - 1
+    sides = ((short[:cut], short[cut:]), (whole[:at], whole[at:]))
     return [
         piece
         for piece in pieces
-        if sum([count(line[len(piece) < SURE], piece) for line in lines]) > count(wanted, piece)
+        for before, after in [sides[len(piece) >= SURE]]
+        if before.endswith(piece) and after.startswith(piece)
     ]
 
 
@@ -202,8 +219,7 @@ def _compare(true_text: str, shown: str, times: int) -> list[Difference]:
     plain = letters(unmarked(true_text))
     for whole in (wanted, plain):
         if whole and page.count(whole) >= times:
-            *_, last = [letters(line) for line in true_text.splitlines() if letters(line)]
-            return _doubled(whole, page, page.rindex(whole), shown, last)
+            return _doubled(whole, page, page.rindex(whole), shown, true_text.strip())
     for encoding in ENCODINGS:
         wrong = letters(misread(true_text, encoding))
         if wrong != wanted and wrong in page:
@@ -298,7 +314,7 @@ def _aligned(wanted: str, page: str, shown: str, i: int, j: int, marked: str) ->
     """
     places = _places(wanted, page, i, j)
     begin = places[0][2] - places[0][0] if places else j - i
-    out = _doubled_begin(wanted, page[: max(0, begin)], shown)
+    out = _doubled_begin(wanted, page, max(0, begin), shown)
     for start, end, first, last in places:
         sent, got = wanted[start:end], page[first:last]
         kind = _kind(sent, got, wanted[:start], wanted[end:])
@@ -345,16 +361,21 @@ def insertions(wanted: str, page: str) -> list[tuple[str, str]]:
     return []
 
 
-def _doubled(wanted: str, page: str, begin: int, shown: str, last: str) -> list[Difference]:
+def _doubled(wanted: str, page: str, begin: int, shown: str, sent: str) -> list[Difference]:
     """Return where the page repeats the beginning or the end of a text that it has as a whole, and
-    whose last line is `last`.
+    that was sent as `sent`.
     """
-    found = _doubled_end(wanted, page, begin + len(wanted), shown)
-    # A button on the next line may be an emoji, and a prompt there may begin as a title ends.
-    most = 2 * SURE if len(wanted) >= WHOLE else len(wanted)
-    most = len(last) - 1 if 3 < len(last) < min(len(wanted), most) else most
-    found = [x for x in found if len(x.shown) > most or _are_twice([x.shown], wanted, shown)]
-    return _doubled_begin(wanted, page[:begin], shown) + found
+    end = begin + len(wanted)
+    # A button on the next line may be an emoji, and a prompt there may begin as a title ends. A
+    # title is one line, and no sentence if it is long.
+    most = 3
+    if "\n" not in sent and len(wanted) < WHOLE:
+        most = len(wanted)
+    elif "\n" not in sent and len(wanted) <= 2 * WHOLE and not sent.endswith(SENTENCE_ENDS):
+        most = 2 * SURE
+    found = _doubled_end(wanted, page, end, shown)
+    found = [x for x in found if len(x.shown) > most or _are_twice([x.shown], end, shown)]
+    return _doubled_begin(wanted, page, begin, shown) + found
 
 
 def _doubled_end(wanted: str, page: str, end: int, shown: str) -> list[Difference]:
@@ -366,18 +387,22 @@ def _doubled_end(wanted: str, page: str, end: int, shown: str) -> list[Differenc
     tails = [wanted[-size:] for size in sizes if page.startswith(wanted[-size:], end)]
     doubled = [tail for tail in tails if not tail.isascii()]
     doubled = [tail for tail in doubled if len(tail) > 3 or max(tail) > "\uffff"]
-    doubled = doubled or _are_twice([x for x in tails if len(x) >= SURE], wanted, shown)
+    doubled = doubled or _are_twice([x for x in tails if len(x) >= SURE], end, shown)
     return [Difference("duplicated", "", tail, wanted[-20:]) for tail in doubled[:1]]
 
 
-def _doubled_begin(wanted: str, page: str, shown: str) -> list[Difference]:
+def _doubled_begin(wanted: str, page: str, begin: int, shown: str) -> list[Difference]:
     """Return the difference if the page repeats the beginning of the text before it, on one line.
     What stands apart may be a label, or a preview.
     """
     sizes = range(min(LONGEST, len(wanted) - 1), 3, -1)
-    heads = [wanted[:size] for size in sizes if page.endswith(wanted[:size])]
+    heads = [wanted[:size] for size in sizes if page.endswith(wanted[:size], 0, begin)]
     sure = [head for head in heads if len(head) >= SURE or not head.isascii()]
-    doubled = _are_twice(sure, wanted, shown, space=" ")
+    doubled = _are_twice(sure, begin, shown, space=" ")
+    # Where a text repeats itself and the next line does so too, it may begin earlier on the page.
+    line, at = _line_at(shown, begin) if doubled else ("", 0)
+    line = letters(line)[: at + len(wanted)]
+    doubled = [head for head in doubled if line[at - len(head) :] not in wanted]
     return [Difference("duplicated", "", head, "") for head in doubled[:1]]
 
 

@@ -3,6 +3,7 @@ what a page rightly changes is none.
 """
 
 import random
+import time
 
 import pytest
 
@@ -197,6 +198,24 @@ def test_an_answer_that_repeats_a_sentence_may_have_it_in_its_title_too():
         assert compare(answer, page) == []
 
 
+@pytest.mark.parametrize("word", ["ha ", "0", "哈", "A horse! ", "Größe "])
+def test_a_prompt_may_repeat_the_word_that_the_answer_repeats(word):
+    answer, prompt = word * 30, word * 18
+    assert compare(answer, f"You: Continue: {prompt}\n{answer}\nSend") == []
+    assert compare(answer, f"You: hi\n{answer}\n{prompt}\nSend") == []
+    assert compare(answer, f"You: {prompt}\n{answer}\n{prompt}\nSend") == []
+    assert [d.kind for d in compare(answer, f"You: hi\n{prompt}{answer}")] == ["duplicated"]
+
+
+def test_an_answer_of_a_model_in_a_loop_is_compared_quickly():
+    begun = time.process_time()
+    for loop, more in (("ha " * 3000, "ha " * 600), ("I am sorry. " * 1000, "I am sorry. " * 100)):
+        assert compare(loop, f"You: {more}\n{loop}\nSend") == []
+        (one,) = compare(loop, f"You: hi\n{loop}{more}\nSend")
+        assert (one.kind, one.shown) == ("duplicated", letters(more))
+    assert time.process_time() - begun < 2
+
+
 def test_an_emoji_that_ends_the_answer_may_begin_a_bar_of_reactions():
     assert compare("Die Stadt ist Paris 😀", "Die Stadt ist Paris 😀 | 😀 👍") == []
 
@@ -208,6 +227,31 @@ def test_a_label_may_have_the_first_word_of_an_answer():
 def test_an_end_that_is_shown_twice_is_doubled():
     assert kinds("und am Ende 🎉", "und am Ende 🎉🎉") == {"duplicated"}
     assert kinds("es heißt 東京都庁", "es heißt 東京都庁東京都庁") == {"duplicated"}
+
+
+def test_an_end_that_the_answer_has_twice_and_the_page_three_times_is_doubled():
+    assert kinds("es heißt 東京都庁東京都庁", "es heißt 東京都庁東京都庁東京都庁") == {"duplicated"}
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "とても楽しかったです。",
+        "結論として、この方法は安全であり、今後も広く使われるでしょう。",
+        "Viele Grüße aus Köln!",
+    ],
+)
+@pytest.mark.parametrize("space", [" ", "\n"])
+def test_a_last_sentence_that_is_repeated_on_the_next_line_is_doubled(end, space):
+    answer = f"Die Antwort ist lang genug, um sicher zu sein.{space}{end}"
+    for again in (end, end[3:]):
+        assert kinds(answer, f"{answer}\n{again}") == {"duplicated"}
+
+
+def test_a_prompt_on_the_next_line_may_begin_as_a_title_ends():
+    title, end = "Was man in München und Köln sieht: ", "die größten Kirchen"
+    assert compare(title + end, f"New chat\n{title}{end}\n{end} sehe ich wo?\nSend") == []
+    assert compare("東京の人口について", "東京の人口について\n人口について教えて\nSend") == []
 
 
 def test_a_word_of_the_page_after_the_answer_is_not_part_of_it():
