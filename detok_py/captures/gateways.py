@@ -12,6 +12,7 @@ from .joined import is_whole
 from .logged import label_of
 from .servers import LOST
 from .times import seconds_in, seconds_of
+from .wrapped import without_escapes
 
 KEYS = ("chunk", "data", "msg")
 WORDS = ("msg", "message", "event")  # what the line is about
@@ -20,8 +21,13 @@ TIMES = ("time", "timestamp", "ts", "t")
 STARTS = (b"data:", b"event:", b"id:", b": ", b"\n", b"\r\n")
 OPENS = b'{"'  # what a line of JSON begins with
 ENDS = (b" ", b"\t", b":", b">", b"]", b"|", b"=")  # of labels
-LEVELS = ("TRACE", "DEBUG", "DBG", "INFO", "INF", "WARN", "WRN", "WARNING", "ERROR", "ERR")
-MOST_OF_EVENT = 1 << 17  # bytes in pieces
+LEVELS = (
+    "TRACE", "TRC", "VERBOSE", "FINEST", "FINER", "FINE", "SILLY", "DEBUG", "DBG", "INFO", "INF",
+    "NOTICE", "WARN", "WRN", "WARNING", "ERROR", "ERR", "SEVERE", "CRITICAL", "CRIT", "FATAL",
+    "FTL", "ALERT", "EMERG", "PANIC", "PNC",
+)  # fmt: skip
+UNITS = ("ns", "us", "\xc2\xb5s", "ms", "s", "m", "h", "B", "kB", "KB", "KiB", "MB", "MiB")
+MOST_LOOKED = 1 << 25  # bytes of events in pieces that may be whole, and are not
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
 
@@ -63,17 +69,16 @@ def pieces_of_console(
         return None  # a row of a table, with columns behind the event
     if not label or not (is_quoted or any(_breaks_off(line, mark) for line in lines)):
         return None  # at once: long logs have a whole event in each line
-    words = _words_of(label)
+    sizes = [_size_of(label, line) for line in lines]
+    if is_quoted:
+        _add_other_labels(sizes, lines, b'"' + mark)
     found: list[tuple[bytes, int]] = []
     stamps: list[float | None] = []
     stamp: float | None = None
-    tail = b""  # of the last line so far
+    tail = _Tail()
     goes_on = is_joined = False  # an event so far; the last one
     for number, line in enumerate(lines, 1):
-        size = _size_of(label, line)
-        if is_quoted and not size:
-            size = max(line.find(b'"' + mark), 0)  # another level, or time that it took
-            size = size if _words_of(_text(line[:size])) == words else 0
+        size = sizes[number - 1]
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
         stamp = seconds_in(_text(line[:size])) if begins else stamp
@@ -81,22 +86,21 @@ def pieces_of_console(
         if is_quoted:
             piece = _unquoted(piece) if begins else b""
         is_event = begins and piece.startswith((OPENS,) if mark == OPENS else STARTS)
-        if is_event and tail:
+        if is_event and tail.pieces:
             piece = b"\n\n" + piece  # the log has left out the ends of pieces
         if begins and not is_quoted:
-            if is_event and is_joined and _is_open(tail):
+            if is_event and is_joined and tail.is_open():
                 return None  # lines were cut, and these are the log's own words
-            if not is_event and not _is_open(tail):
+            if not is_event and not tail.is_open():
                 continue  # the log's own words
             is_joined = not is_event
             goes_on = goes_on or is_joined
         if piece:
             found.append((piece, number))
-            whole = tail + piece
-            tail = whole[whole.rfind(b"\n") + 1 :]
-            if is_joined and len(tail) > MOST_OF_EVENT:
-                return None  # each more would cost as much again
-    if len(found) < 2 or (is_joined and _is_open(tail)) or not (goes_on or is_quoted):
+            tail.add(piece)
+            if tail.looked > MOST_LOOKED:
+                return None
+    if len(found) < 2 or (is_joined and tail.is_open()) or not (goes_on or is_quoted):
         return None
     return found, stamps if None not in stamps else None
 
@@ -105,9 +109,74 @@ def _breaks_off(line: bytes, mark: bytes) -> bool:
     return mark in line and line.rstrip()[-1:] not in (b"}", b"]")
 
 
-def _is_open(line: bytes) -> bool:
-    """Return whether an event goes on behind a line."""
-    return line.startswith((b"data:", OPENS)) and not is_whole(line, b"?")
+class _Tail:
+    """The pieces since the last end of a line. An event of many pieces is put together only if it
+    may be whole: else the time would grow as the square of its size.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.looked = 0  # bytes that were looked at in vain
+        self._open: bool | None = None  # whether an event is open, once that is known
+
+    def add(self, piece: bytes) -> None:
+        at = piece.rfind(b"\n") + 1
+        if at:
+            self.pieces = []
+        if piece[at:]:
+            self.pieces.append(piece[at:])
+        self._open = None
+
+    def is_open(self) -> bool:
+        """Return whether an event has begun, and goes on in the next piece."""
+        if self._open is None:
+            self._open = self._goes_on()
+        return self._open
+
+    def _goes_on(self) -> bool:
+        head = b"".join([piece[:5] for piece in self.pieces[:5]])
+        if not head.startswith((b"data:", OPENS)):
+            return False
+        if self.pieces[-1].rstrip()[-1:] not in (b"}", b"]"):
+            return True
+        line = b"".join(self.pieces)
+        if is_whole(line, b"?"):
+            return False
+        self.looked += len(line)
+        return True
+
+
+def _add_other_labels(sizes: list[int], lines: list[bytes], begin: bytes) -> None:
+    """Add the sizes of labels that differ from the known one in their level, their numbers and
+    their units only, before pieces that begin with `begin`. A log may write each piece at two
+    levels: the second ones are no pieces.
+
+    >>> sizes = [6, 0, 6, 0, 0]
+    >>> log = [b'DEBUG "{1"', b'INFO "{1"', b'DEBUG "{2"', b'INFO "{2"', b'ERROR "{3"']
+    >>> _add_other_labels(sizes, log, b'"{')
+    >>> sizes
+    [6, 0, 6, 0, 6]
+    """
+    first: list[str] | None = None  # the words of the known label
+    found: dict[str, list[int]] = {}  # the lines of each level
+    for n, line in enumerate(lines):
+        size = sizes[n] or max(line.find(begin), 0)
+        if not size or not line[size:].startswith(begin):
+            continue
+        words = first if first is not None and sizes[n] else _words_of(line[:size])
+        first = words if first is None else first
+        if _without_levels(words) == _without_levels(first):
+            sizes[n] = size
+            found.setdefault(" ".join(words), []).append(n)
+    known = found[" ".join(first or [])]
+    pieces = [_quoted_in(lines[n][sizes[n] :]) for n in known]
+    # The log may begin or end between a piece and its copy.
+    texts = [b"".join(some) for some in (pieces, pieces[1:], pieces[:-1])]
+    for its in found.values():
+        text = b"".join([_quoted_in(lines[n][sizes[n] :]) for n in its])
+        if its != known and its[0] < known[-1] and text in texts:
+            for n in its:
+                sizes[n] = 0
 
 
 def _size_of(label: str, line: bytes) -> int:
@@ -141,14 +210,21 @@ def _label_in(lines: list[bytes], mark: bytes) -> tuple[str, bool]:
     return (label_of(_text(first[:size])), is_quoted) if is_label else ("", False)
 
 
-def _words_of(label: str) -> list[str]:
-    """Return the words of a label that say what its line is about: no level, and no unit.
+def _words_of(head: bytes) -> list[str]:
+    """Return the words and the arrows of a label, without numbers, ids and units, which differ from
+    line to line.
 
-    >>> _words_of("12:00:01 INFO chunk dur=2ms ")
-    ['chunk', 'dur']
+    >>> _words_of(b"12:00:01 INFO chunk=4f0a dur=2ms size=3 kB <- ")
+    ['INFO', 'chunk', 'dur', 'size', '<']
     """
-    words = "".join([c if c.isalpha() else " " for c in label]).split()
-    return [word for word in words if len(word) > 2 and word.upper() not in LEVELS]
+    text = _text(without_escapes(head)).replace("<", " < ").replace(">", " > ")
+    kept = [c if c.isalpha() or c in "0123456789<>" or c > "\x7f" else " " for c in text]
+    words = "".join(kept).split()
+    return [word for word in words if label_of(word) == word and word not in UNITS]
+
+
+def _without_levels(words: list[str]) -> list[str]:
+    return [word for word in words if word.upper() not in LEVELS]
 
 
 def _unquoted(quoted: bytes) -> bytes:

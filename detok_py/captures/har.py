@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import CaptureError
 from ..protocol import wire
 from .capture import EVENT, frames_of
-from .event_shapes import find
+from .event_shapes import find, is_text
 from .hubs import of_messages, plain_bytes
 from .imported import (
     NO_FACTS,
@@ -35,6 +35,7 @@ from .times import since_first
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
 KINDS = ("event-stream", "eventstream", "json")  # in the MIME types of streams
 GENERAL = ("text/plain", "octet-stream", "x-unknown")  # in those of other streams
+MOST_OF_HEAD = 4096  # bytes in which JSON of a general type has a key of a text
 BEGINS = (b"data:", b"event:", b"id:", b"retry:", b":", b"{", b"[", b"\0")  # of streams
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
@@ -292,6 +293,8 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
     data = base64_bytes(text) if content.get("encoding") == "base64" else plain_bytes(text)
     if not of_stream and not (data.startswith(BEGINS) or data[1:2] == b":"):  # as the AI SDK has it
         return None
+    if not of_stream and data[:1] in (b"{", b"[") and not _may_have_text(data[:MOST_OF_HEAD]):
+        return None  # data or code, which can be large
     try:
         stream = read(data, file)
     except CaptureError:
@@ -305,6 +308,15 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
         return None
     stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
     return stream if stream.facts.lines == MESSAGES else inside(stream, BODY)
+
+
+def _may_have_text(head: bytes) -> bool:
+    """Return whether JSON, or a printed value, has a key of a text in its head.
+
+    >>> _may_have_text(b'[{"delta": '), _may_have_text(b"{'text': "), _may_have_text(b"{ f('x')")
+    (True, True, False)
+    """
+    return any(is_text(key) for key in head.replace(b"'", b'"').split(b'"'))
 
 
 def _of_messages(messages: Any, file: str) -> Any:

@@ -59,13 +59,15 @@ def without_escapes(line: bytes) -> bytes:
 
     >>> without_escapes(b"\\x1b[1;32mdata\\x1b[0m: \\x1b]0;title\\x07{}")
     b'data: {}'
+    >>> without_escapes("\\x1bé".encode()).decode()
+    'é'
     """
     if b"\x1b" not in line:
         return line
     parts = line.split(b"\x1b")
     out = [parts[0]]
     for part in parts[1:]:
-        end = 1
+        end = 0 if part[:1] > b"\x7f" else 1
         if part[:1] == b"[":
             while end < len(part) and not 0x40 <= part[end] <= 0x7E:
                 end += 1

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from detok_py.captures.har import of_har
 from detok_py.captures.page import capture_rows
 from detok_py.captures.read import read
 from detok_py.errors import CaptureError
@@ -339,7 +340,13 @@ def test_what_is_no_json_is_no_event(text):
     "kind", ["text/plain; charset=utf-8", "application/octet-stream", "", None]
 )
 @pytest.mark.parametrize(
-    "body", ['0:"né "\n0:"你"\n', ": ping\n\ndata: " + chunk("né 你") + "\n\n"]
+    "body",
+    [
+        '0:"né "\n0:"你"\n',
+        ": ping\n\ndata: " + chunk("né 你") + "\n\n",
+        compact([{"candidates": [{"content": {"parts": [{"text": "né 你"}]}}]}]),
+        repr(json.loads(chunk("né 你"))),
+    ],
 )
 def test_a_stream_of_a_general_type_is_found_in_a_har_file(kind, body):
     file = json.loads(har(200, body, kind))
@@ -347,3 +354,17 @@ def test_a_stream_of_a_general_type_is_found_in_a_har_file(kind, body):
     for fields in ({}, {"encoding": "base64", "text": base64.b64encode(body.encode()).decode()}):
         content.update(fields)
         assert text_of(read(json.dumps(file).encode())) == "né 你"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "", None])
+@pytest.mark.parametrize(
+    "body",
+    ["{\n  f({a: 'x', b: [1]});\n}", '[{"a": [1, 2]}]', '{"version":3,"mappings":"AAAA"}'],
+)
+def test_data_and_code_of_a_general_type_are_not_read_in_full(kind, body):
+    def refuse(data, file):
+        raise AssertionError(data)
+
+    file = json.loads(har(200, body + " " * 5000 + '"text"', kind))
+    with pytest.raises(CaptureError, match="no stream of an engine"):
+        of_har(file, "a.har", refuse)

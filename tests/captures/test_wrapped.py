@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detok_py.captures import gateways
 from detok_py.captures.joined import Ahead
 from detok_py.captures.read import read
 from detok_py.captures.reprs import NotRead, printed_value
@@ -461,6 +462,93 @@ def cri(stream, part, text):
 )  # fmt: skip
 def test_text_with_code_and_line_ends_is_read_as_it_was_sent(log):
     assert text_of(read(lines(*log).encode())) == "".join(CODE)
+
+
+WORDS = ["né ", "ha", "ha", " don't"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("10:00 rx <- ", "10:00 tx -> "),
+        ("10:00 in ", "10:00 to "),
+        ("10:00 < ", "10:00 > "),
+        ("10:00 ← ", "10:00 → "),
+        ("DEBUG chunk ", "TRACE chunk "),
+        ("level=debug dur=2ms msg=", "level=info dur=900us msg="),
+        ("level=debug dur={} msg=", "level=info dur={} msg="),
+        ("\x1b[32mDEBUG\x1b[0m chunk ", "\x1b[31mFATAL\x1b[0m chunk "),
+    ],
+)
+def test_pieces_that_a_log_writes_twice_are_read_once(labels):
+    times = ("2ms", "900us", "1m2s", "3s")
+    log = [
+        label.format(time) + json.dumps(told(text))
+        for text, time in zip(WORDS, times, strict=True)
+        for label in labels
+    ]
+    for some in (log, log[1:], log[:-1]):
+        found = read(lines(*some).encode())
+        assert (text_of(found), found.problems) == ("".join(WORDS), [])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [f"level={level} msg=" for level in ("debug", "notice", "critical", "fatal")],
+        [f"<{level}> chunk " for level in ("DEBUG", "TRACE", "PANIC", "WARN")],
+        [f"dur={dur} msg=" for dur in ("850µs", "1.2ms", "1m2.5s", "3s")],
+        [f"took {dur} chunk " for dur in ("850 µs", "1.2 ms", "1 ms", "3 s")],
+        [f"span={span} chunk " for span in ("4bf92", "0aff3", "01ab", "99")],
+        ["DEBUG chunk "] * 4,
+    ],
+)
+def test_equal_pieces_behind_labels_of_one_kind_are_all_read(labels):
+    log = [label + json.dumps(told(text)) for label, text in zip(labels, WORDS, strict=True)]
+    found = read(lines(*log).encode())
+    assert (text_of(found), found.problems) == ("".join(WORDS), [])
+
+
+@pytest.mark.parametrize("size", [1000, 8192])
+def test_a_large_event_in_the_pieces_of_a_log_is_read_whole(size):
+    body = told("né ") + told("x" * 300_000) + told("!")
+    pieces = [body[at : at + size].rstrip("\n") for at in range(0, len(body), size)]
+    found = read(lines(*[f"12:00:01 chunk {piece}" for piece in pieces]).encode())
+    assert (text_of(found), found.problems) == ("né " + "x" * 300_000 + "!", [])
+
+
+@pytest.mark.parametrize("piece", ['x"}', "[1]"])
+def test_pieces_that_may_end_an_event_are_looked_at_for_a_bounded_time(piece, monkeypatch):
+    looked = []
+    monkeypatch.setattr(gateways, "is_whole", lambda line, after: looked.append(len(line)))
+    monkeypatch.setattr(gateways, "MOST_LOOKED", 100_000)
+    log = ['12:00:01 chunk data: {"a":"', *[f"12:00:02 chunk {piece}"] * 5000]
+    assert gateways.pieces_of_console([line.encode() for line in log]) is None
+    assert sum(looked) < 110_000
+
+
+def test_a_whole_event_is_looked_at_once_before_a_log_s_own_words(monkeypatch):
+    looked = []
+
+    def is_whole(line, after):
+        looked.append(line)
+        return True
+
+    monkeypatch.setattr(gateways, "is_whole", is_whole)
+    log = ['12:00:01 chunk data: {"a":', "12:00:01 chunk 1}", *["12:00:02 chunk idle"] * 100]
+    assert gateways.pieces_of_console([line.encode() for line in log])
+    assert looked == [b'data: {"a":1}']
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (told("a") + told("?é").replace("?", "\x1b"), "aé"),
+        (f"$ python x\n\x1bé\n{told('a').encode()!r}", "a"),
+    ],
+)
+def test_a_character_behind_a_bare_escape_stays_whole(data, text):
+    assert text_of(read(data.encode())) == text
 
 
 def test_the_second_answer_of_llama_server_is_told_from_the_first():
