@@ -474,23 +474,27 @@ class ChatStream(Generic[Chunk]):
 
     def copy(self) -> "ChatStream[Chunk]":
         """Return an independent ChatStream in the same state: for n > 1, and for beams."""
-        parts = self._catch_up()
-        rules = parts.rules
-        other: ChatStream[Chunk] = ChatStream(
-            parts.source.copy(),
-            eos_ids=rules.eos or None,
-            stop_ids=[
-                each for each in rules.sequences if len(each) > 1 or each[0] not in rules.eos
-            ],
-            min_tokens=self.min_tokens,
-            max_tokens=self.max_tokens,
-            **parts.channels.options,
-        )
-        other._finds_start = self._finds_start
-        other.load(self.save(calls=True))
-        return other
+        source, options, finds_start, state = self.__reduce__()[1]
+        return _restored(source.copy(), options, finds_start, state)
 
     __copy__ = copy
 
     def __deepcopy__(self, memo: object) -> "ChatStream[Chunk]":
         return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = self._catch_up()
+        rules, options = parts.rules, dict(parts.channels.options)
+        options["eos_ids"] = rules.eos or None
+        options["stop_ids"] = [i for i in rules.sequences if len(i) > 1 or i[0] not in rules.eos]
+        options["min_tokens"], options["max_tokens"] = self.min_tokens, self.max_tokens
+        return _restored, (parts.source, options, self._finds_start, self.save(calls=True))
+
+
+def _restored(
+    source: Any, options: "dict[str, Any]", finds_start: bool, state: Any
+) -> ChatStream[Any]:
+    stream: ChatStream[Any] = ChatStream(source, **options)
+    stream._finds_start = finds_start
+    stream.load(state)
+    return stream

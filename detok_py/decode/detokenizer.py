@@ -117,7 +117,10 @@ class Detokenizer:
         self._counted: Row | None = None  # in the place of `_row` while characters are counted
         self._texts = NO_TEXTS  # those of `_row`
         self._counts = spans  # whether the number of characters shown is asked for
-        self.reset(prompt_ids)
+        self._prompt: list[int] = []
+        self._begin()
+        if prompt_ids.__class__ is not tuple or prompt_ids:
+            self.reset(prompt_ids)
 
     @property
     def skip_special_tokens(self) -> bool:
@@ -135,21 +138,25 @@ class Detokenizer:
         return self.settings.spaces_between_special_tokens
 
     def reset(self, prompt_ids: Iterable[int] = ()) -> None:
-        """Forget everything and begin a new text, after `prompt_ids`."""
-        self._chain.state = self._tables.start
-        self._ended = False
+        """Forget everything and begin a new text after `prompt_ids`; refused ids change nothing."""
+        ids = as_ids(prompt_ids, "prompt_ids")
+        before = self.save()
+        self._begin()
+        if ids:
+            try:
+                self._omit_prompt(self.feed(ids))
+            except (DetokError, UnicodeError):
+                self.load(before)
+                raise
+        self._prompt = ids[-MOST_OF_PROMPT:]
         self._shown = 0
+
+    def _begin(self) -> None:
+        self._chain.state = self._tables.start
+        self._ended, self._shown = False, 0
         if self._trace is not None:
             self._trace = Trace(self._chain)
         self._find_row()
-        self._prompt: list[int] = []
-        if prompt_ids.__class__ is tuple and not prompt_ids:
-            return
-        ids = as_ids(prompt_ids, "prompt_ids")
-        if ids:
-            self._prompt = ids[-MOST_OF_PROMPT:]
-            self._omit_prompt(self.feed(ids))
-            self._shown = 0
 
     def _omit_prompt(self, certain: str) -> None:
         """Leave out the common prefix of the next text and the held end of the prompt's text, which
@@ -452,9 +459,7 @@ class Detokenizer:
         )
 
     def load(self, state: tuple[object, int, bool, bool, object]) -> None:
-        """Take a state that `save` of a Detokenizer made alike returned, or what JSON
-        made of it.
-        """
+        """Take a state that `save` of one made alike returned, or what JSON made of it."""
         self._chain.state = tuples(state[0])
         self._shown, self._ended, self._counts = state[1], state[2], state[3]
         if self._trace is not None:

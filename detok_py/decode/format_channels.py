@@ -8,7 +8,6 @@ that the stops hold is shown early, as far as it is certain in both cases.
 A pipeline (pipeline.py) uses it in the place of `Channels`.
 """
 
-import json
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from ..formats.chat_format import ChatFormat
@@ -17,7 +16,7 @@ from ..formats.form import Form, marker_spellings
 from ..formats.reader import Reader
 from ..formats.state import FIELDS, Said
 from ..formats.table import FORMATS
-from ..formats.values import has_mark, is_mark, parameter_types
+from ..formats.values import has_mark, is_mark, parameter_types, schemas_text
 from .artifacts import ARTIFACTS
 from .channels import CONTENT, TOOL_CALL, Channels
 from .detokenizer import MOST_OF_PROMPT
@@ -39,13 +38,14 @@ def marker_tokens(vocabulary: Any) -> dict[bytes, int]:
     """
     memo: dict[str, dict[bytes, int]] = vocabulary._memo
     if "markers" not in memo:
-        found = memo["markers"] = {}
-        size, added, stored = len(vocabulary), vocabulary.added_ids, vocabulary._source
+        found: dict[bytes, int] = {}
+        size, added, special = len(vocabulary), vocabulary.added_ids, vocabulary.special_ids
         wanted = None if added is not None else {each.encode() for each in marker_spellings()}
-        for token_id in range(size) if added is None else sorted(added | vocabulary.special_ids):
-            data = stored(token_id) if token_id < size else None
-            if data is not None and (wanted is None or data in wanted):
+        for token_id in range(size) if added is None else sorted(added | special):
+            data = vocabulary._source(token_id) if token_id < size else None
+            if data is not None and (wanted is None or data in wanted or token_id in special):
                 found.setdefault(bytes(data), token_id)
+        memo["markers"] = found  # only now: another thread reads it
     return memo["markers"]
 
 
@@ -208,8 +208,7 @@ class FormatChannels:
             trim_artifacts=trim_artifacts,
         )
         given = self._edges.options
-        if not isinstance(tool_schemas, str):
-            tool_schemas = json.dumps(list(tool_schemas)) if tool_schemas else ""
+        tool_schemas = schemas_text(tool_schemas)
         self.options: dict[str, Any] = {
             "stop": given["stop"],
             "include_stop": given["include_stop"],
@@ -219,7 +218,7 @@ class FormatChannels:
             "format": form.name if own is None else own,
             "tool_schemas": tool_schemas,
         }
-        self._types = parameter_types(json.loads(tool_schemas) if tool_schemas else ())
+        self._types = parameter_types(tool_schemas)
         # Markers are found by their ids, whether special tokens are skipped or not.
         self.tags: tuple[str, ...] = ()
         self.marker_ids: dict[int, str] = known.marker_ids

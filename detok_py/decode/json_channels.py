@@ -154,7 +154,8 @@ class JsonChannels(Channels):
         self._places = self._stops[self._mode]
         held = self.held
         self._enter(CONTENT)
-        Channels.feed_into(self, out, held)
+        # A stop that is complete in the held space was excused: another one has ended the answer.
+        Channels.feed_into(self, out, held, True)
 
     def _read(self, out: "list[Delta]", c: str) -> None:
         """Go on behind the last character of a piece of the value."""

@@ -84,7 +84,7 @@ class Table:
             self._count = 1
 
     def _forget(self) -> None:
-        for each in self.rows.values():
+        for each in list(self.rows.values()):  # another thread may add one
             each.texts.clear()
             each.steps.clear()
         self.rows.clear()

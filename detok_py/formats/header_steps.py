@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from .tool_call import MOST_NAME
 from .values import DONE, SPACE, is_mark
 
 if TYPE_CHECKING:
@@ -54,11 +55,11 @@ def deepseek_r1(r: "State") -> bool:
 def deepseek_name(r: "State") -> bool:
     """Read the name on a line of its own."""
     buf = r.buf.lstrip(" \t")
-    end = 0
-    while end < len(buf) and not buf[end].isspace() and buf[end] not in "{`":
+    end, most = 0, min(len(buf), MOST_NAME + 1)
+    while end < most and not buf[end].isspace() and buf[end] not in "{`":
         end += 1
     rest = buf[end:].lstrip()
-    if not end and buf.strip():
+    if end > MOST_NAME or (not end and buf.strip()):
         return r.fail()
     if not rest:
         return False

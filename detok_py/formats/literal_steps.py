@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from .tool_call import MOST_NAME
 from .values import BAD, DONE, STRING, WORDS, is_mark, json_kind, quoted, typed, unescaped
 
 if TYPE_CHECKING:
@@ -276,8 +277,8 @@ def gemma(r: "State") -> bool:
     if not at and "call".startswith(buf):
         return False
     at = r.behind(at + (buf[at : at + 1] == ":"), OTHER_SPACE)
-    end = at
-    while end < len(buf) and not buf[end].isspace() and buf[end] not in ":{}\"'":
+    end, most = at, min(len(buf), at + MOST_NAME)
+    while end < most and not buf[end].isspace() and buf[end] not in ":{}\"'":
         if is_mark(buf[end]):
             return r.fail()
         end += 1
@@ -297,7 +298,8 @@ function_gemma = gemma
 def gemma_bare(r: "State") -> bool:
     """Read a call like `gemma` whose opener is missing: without space, with a plain name."""
     buf, end = r.buf, len("call:")
-    while end < len(buf) and (buf[end].isalpha() or buf[end].isdigit() or buf[end] in "_.-"):
+    most = min(len(buf), end + MOST_NAME)
+    while end < most and (buf[end].isalpha() or buf[end].isdigit() or buf[end] in "_.-"):
         end += 1
     if end == len(buf):
         return False

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .form import CONTENT, REASONING, TOOL_CALL, Form
 from .table import Call
-from .tool_call import ToolCall
+from .tool_call import MOST_NAME, ToolCall
 from .values import BAD, DONE, SPACE, STRING, More, escaped, has_mark, is_mark, quoted, unescaped
 
 if TYPE_CHECKING:
@@ -260,11 +260,12 @@ class State:
 
     def behind(self, at: int = 0, also: str = "") -> int:
         """Return where the next symbol is that is not space."""
-        while self.buf[at : at + 1] in SPACE + also:
-            if at >= len(self.buf):
-                raise More
-            at += 1
-        return at
+        while part := self.buf[at : at + 64]:  # a copy of all that follows would cost its length
+            rest = part.lstrip(SPACE + also)
+            if rest:
+                return at + len(part) - len(rest)
+            at += len(part)
+        raise More
 
     def find(self, symbols: Any, at: int = 0) -> int:
         """Return where the next of some symbols stands, or how many symbols wait."""
@@ -286,9 +287,11 @@ class State:
         return at
 
     def name_end(self, at: int, also: str = "") -> int:
-        """Return where a name ends that begins with a letter: letters, digits, and `also`."""
-        buf, end = self.buf, at
-        while end < len(buf) and (
+        """Return where a name ends that begins with a letter: letters, digits, and `also`. One that
+        is too long ends at `MOST_NAME` characters; no step takes what follows there.
+        """
+        buf, end, most = self.buf, at, min(len(self.buf), at + MOST_NAME)
+        while end < most and (
             buf[end].isalpha()
             or buf[end] == "_"
             or (end > at and (buf[end].isdigit() or buf[end] in also))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from .header_steps import header
 from .literal_steps import OTHER_SPACE, python_value
+from .tool_call import MOST_NAME
 from .values import STRING, is_mark, json_kind, typed
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ def opening(buf: str, before: str, behind: str) -> "tuple[str, int]":
         return "", 0 if before.startswith(buf) else -1
     end = buf.find(">")
     rest = buf[len(before) : end if end >= 0 else len(buf)]
+    if len(rest) > MOST_NAME:
+        return "", -1
     name, _, attributes = rest.partition(" ")
     if any(c.isspace() or c == "<" for c in name) or "<" in attributes or "\n" in attributes:
         return "", -1
@@ -195,7 +198,8 @@ def begun(text: str, word: str) -> int:
 def glm(r: "State") -> bool:
     """Read `NAME`, and pairs of a key and a value."""
     at = end = r.behind(0, OTHER_SPACE)
-    while end < len(r.buf) and not (r.buf[end].isspace() or r.buf[end] == "{"):
+    most = min(len(r.buf), at + MOST_NAME)
+    while end < most and not (r.buf[end].isspace() or r.buf[end] == "{"):
         if is_mark(r.buf[end]):
             break
         end += 1

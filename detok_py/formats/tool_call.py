@@ -1,5 +1,7 @@
 """A tool call of an answer, as a ChatStream returns it."""
 
+MOST_NAME = 256  # characters of a call's name, what is longer is text; OpenAI's API allows 64
+
 
 class ToolCall:
     """A call: `id` and `name` as far as the markup has them, `arguments` as JSON text, and whether

@@ -184,14 +184,30 @@ def types_in(schema: Any) -> "Types":
     )
 
 
+def schemas_text(tool_schemas: Iterable[Any] | None) -> str:
+    """Return a list of tools as JSON text, "" if there is none. JSON text stays as it is."""
+    if isinstance(tool_schemas, str):
+        return tool_schemas
+    return json.dumps(list(tool_schemas)) if tool_schemas else ""
+
+
 def parameter_types(tool_schemas: Iterable[Any] | None) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the types of parameters, by the name of the tool and that of the parameter, from a
-    list of tools as OpenAI's API takes it. Parameters without a type in the schema are left out.
+    list of tools as OpenAI's API takes it, or its JSON text. Parameters without a type in the
+    schema are left out. Raises TypeError for anything else in the list.
     """
+    if isinstance(tool_schemas, str):
+        tool_schemas = json.loads(tool_schemas) if tool_schemas else ()
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for tool in tool_schemas or ():
-        function = tool.get("function", tool)
-        properties = (function.get("parameters") or {}).get("properties") or {}
+        function: Any = tool.get("function", tool) if isinstance(tool, dict) else None
+        parameters = function.get("parameters") or {} if isinstance(function, dict) else None
+        properties = parameters.get("properties") or {} if isinstance(parameters, dict) else None
+        if not isinstance(properties, dict):
+            raise TypeError(
+                'tool_schemas is a list of {"type": "function", "function": {…}}, each with '
+                '"parameters" that are a JSON Schema, not of ' + repr(tool)[:60]
+            )
         for key, schema in properties.items():
             types = types_in(schema)
             if types is not None:

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import pickle
 import random
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from detok_py.decode.thinking import strip_thinking
 from detok_py.decode.utf8 import StreamingDetokenizer
 from detok_py.decode.vocabulary import ByteVocabulary, Vocabulary
 from detok_py.errors import StreamEndedError, VocabularyError
+from detok_py.formats.chat_format import ChatFormat
 
 TOKENS = [
     *(b"Hello", b"\n", b" world", b"\xf0\x9f", b"\x98\x80", b"ST", b"OP", b"<eos>", b"<think>"),
@@ -732,3 +734,45 @@ def test_a_mark_that_is_ahead_of_the_stream_is_refused() -> None:
     with pytest.raises(ValueError, match="ahead"):
         stream.rollback(late)
     assert [delta.text for delta in stream.push(WORLD)] == [" world"]
+
+
+PICKLED: list[tuple[dict[str, Any], bytes]] = [
+    ({}, b"Hi<think>a</think><tool_call>b"),
+    ({"stop": ["ab"], "stop_ids": [[104, 105]], "min_tokens": 2, "max_tokens": 99}, b"<think>xa"),
+    ({"format": "qwen3_hermes"}, b'<tool_call>{"name": "f", "arguments": {"a": [1'),
+    ({"format": "json"}, b'{"a": "b'),
+    (
+        {"format": ChatFormat.from_template({"fields": {"thinking": {"open": "<", "close": ">"}}})},
+        b"<Hm",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "begin"), PICKLED)
+@pytest.mark.parametrize("source", [StreamingDetokenizer(), Detokenizer(ByteVocabulary())])
+def test_a_pickled_stream_goes_on_where_it_was(
+    source: Any, options: dict[str, Any], begin: bytes
+) -> None:
+    if source.__class__ is StreamingDetokenizer:
+        options = {key: value for key, value in options.items() if key in ("format", "stop")}
+    c: ChatStream[Any] = ChatStream(source.copy(), **options)
+    c.feed(begin if source.__class__ is StreamingDetokenizer else list(begin))
+    other = pickle.loads(pickle.dumps(c))
+    assert other.save(calls=True) == c.save(calls=True)
+    for byte in b'x", "c": 2}]}}</tool_call> b>\xf0\x9f\x98\x80hiab':
+        chunk = bytes([byte]) if source.__class__ is StreamingDetokenizer else [byte]
+        assert other.feed(chunk) == c.feed(chunk)
+    assert (other.flush(), other.finish_reason) == (c.flush(), c.finish_reason)
+    assert list(map(str, other.calls)) == list(map(str, c.calls))
+
+
+def test_a_reset_to_an_unknown_id_leaves_the_answer_as_it_is() -> None:
+    c = chat()
+    for ids in ([HELLO, THINK, HALF], [HELLO, THINK, HALF]):  # the second time from the table
+        c.reset()
+        for i in ids:
+            c.push(i)
+        with pytest.raises(VocabularyError):
+            c.reset([HELLO, 99])
+        assert (c.channel, c.tokens, c.held_bytes) == ("reasoning", 3, b"\xf0\x9f")
+        assert c.push(REST) == [("reasoning", "😀")]

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from laws.reference import decode, decode_apart
 
 from detok_py import ByteVocabulary, Detokenizer, StreamEndedError, Vocabulary, VocabularyError
-from detok_py.decode.table import Table
+from detok_py.decode.table import Row, Table
 
 SPACE = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
 LLAMA = {
@@ -465,3 +465,30 @@ def test_all_steps_that_live_are_counted(monkeypatch):
             todo += [row for _, row in row.steps.values()]
     texts = len(t._tables.default_row.texts) - len(t._tables.default_row.steps)
     assert sum(len(row.texts) for row in seen.values()) - texts <= most
+
+
+def test_a_row_that_another_thread_adds_while_a_table_forgets_is_no_error(monkeypatch):
+    monkeypatch.setattr("detok_py.decode.table.MAX_STEPS", 2)
+    table = Table()
+
+    class Steps(dict):
+        def clear(self):
+            table.rows["new"] = Row("new")
+            dict.clear(self)
+
+    table.row(0).steps = Steps()
+    table.row(1)
+    assert table.row(2) is table.row(2)
+
+
+@pytest.mark.parametrize("errors", ["replace", "strict"])
+def test_a_reset_to_refused_ids_changes_nothing(errors):
+    t = Detokenizer(Vocabulary.from_bytes(BYTES), [0], errors=errors, spans=True)
+    t.feed([3, 4])
+    before = t.save()
+    for ids, error in (([0, 99], VocabularyError), ([4, 0], UnicodeDecodeError), (7, TypeError)):
+        if (errors, error) != ("replace", UnicodeDecodeError):
+            with pytest.raises(error):
+                t.reset(ids)
+            assert (t.save(), t.held_bytes, t.prompt_tail()) == (before, BYTES[4], "caf")
+    assert (t.push(5), t.spans) == ("😀", [(0, 6), (6, 7), (6, 7)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from laws.oracle import Certain, characters
 
-from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
+from detok_py import ByteVocabulary, ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.decode.json_channels import JsonChannels
 
 UNITS = ["{", "}", '"', "\\", "a", "\n", ","]
@@ -162,3 +162,22 @@ def test_a_copy_goes_on_inside_a_string_and_a_stop_behind_the_value_counts() -> 
     assert (chat.stopped, chat.finish_reason, chat.calls) == ("\n\n", "stop", [])
     with pytest.raises(ValueError, match="start must be 'content'"):
         ChatStream(StreamingDetokenizer(), format="json", start="reasoning")
+
+
+@pytest.mark.parametrize("begin", ["\n", " \n", "\n\n"])
+@pytest.mark.parametrize("text", ['{"a":1}', "Hi", "[1]"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_stop_within_the_first_ids_does_not_end_the_answer_when_its_value_begins(
+    begin: str, text: str, cut: bool
+) -> None:
+    ids = list((begin + text).encode())
+    chat = ChatStream(
+        Detokenizer(ByteVocabulary()),
+        format="json",
+        stop=["\n\n", "\n"],
+        min_tokens=len(begin),
+    )
+    deltas = [each for i in ids for each in chat.push(i)] if cut else chat.feed(ids)
+    deltas += chat.push(10)
+    assert "".join([each.text for each in deltas]) == begin + text
+    assert chat.stopped == "\n"

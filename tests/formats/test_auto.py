@@ -171,6 +171,8 @@ def test_a_response_template_with_the_markup_of_the_table_is_that_format() -> No
         ({"fields": {"thinking": {"open_pattern": "a+", "close": "b"}}}, '"thinking"'),
         ({"fields": {"content": {"open_pattern": "a+"}}}, '"content"'),
         ({"fields": {"tool_calls": {"open": "a", "close": "b"}}}, "not plain json"),
+        ({"fields": {"thinking": {"open": "\n", "close": "b"}}}, '"thinking".* empty tag'),
+        ({"fields": {"content": {"open": "a", "close": "\n"}}}, '"content".* empty tag'),
         (
             {"fields": {"tool_calls": {**FIELDS["tool_calls"], "transform": {"a": "{b}"}}}},
             "not plain json",
@@ -182,3 +184,42 @@ def test_a_response_template_that_cannot_be_read_is_refused(template: Any, why: 
         ChatFormat.from_template(template)
     with pytest.raises(TypeError, match="a response template is a dict, not str"):
         ChatFormat.from_template("x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("opener", "close"), [("<r>\n", "</r>"), ("\n<r>", "\n</r>\n\n"), ("<r>", "</r>\n\n\n")]
+)
+def test_newlines_at_the_ends_of_a_tag_of_ones_own_are_markup(opener: str, close: str) -> None:
+    own = ChatFormat.from_template({"fields": {"thinking": {"open": opener, "close": close}}})
+    tokens = [bytes([i]) for i in range(256)] + [b"<r>", b"</r>"]
+    for special, ids in (([256, 257], {"<r>": [256], "</r>": [257]}), ([], {})):
+        chat = ChatStream(Detokenizer(Vocabulary.from_bytes(tokens, special)), format=own)
+        deltas = []
+        for part in ("<r>", "\nHm\n", "</r>", "\n\nHi"):
+            for i in ids.get(part, list(part.encode())):
+                deltas += chat.push(i)
+        shown = {"reasoning": "", "content": ""}
+        for delta in deltas + chat.flush():
+            shown[delta.channel] += delta.text
+        assert shown == {"reasoning": "Hm", "content": "Hi"}
+
+
+def test_a_special_token_is_a_marker_of_ones_own_where_the_added_ones_are_not_known() -> None:
+    own = ChatFormat.from_template({"fields": {"thinking": FIELDS["thinking"]}})
+    vocabulary = Vocabulary.from_bytes([b"<r>", b"</r>", b"Hm", b"Hi", b"<r>"], [0, 1])
+    chat = ChatStream(Detokenizer(vocabulary), format=own)
+    assert chat.feed([0, 2, 1, 3]) == [("reasoning", "Hm"), ("content", "Hi")]
+
+
+def test_another_thread_does_not_see_a_part_of_the_markers() -> None:
+    vocabulary = Vocabulary.from_bytes([b"<think>", b"a", b"</think>", b"b"], [0, 2])
+    stored, seen = vocabulary._source, []
+
+    def meanwhile(token_id: int) -> bytes | None:
+        vocabulary._source = stored  # what follows runs once, as in another thread
+        seen.append(ChatStream(Detokenizer(vocabulary), format="qwen3_hermes").feed([0, 1, 2, 3]))
+        return stored(token_id)
+
+    vocabulary._source = meanwhile
+    seen.append(ChatStream(Detokenizer(vocabulary), format="qwen3_hermes").feed([0, 1, 2, 3]))
+    assert seen == [[("reasoning", "a"), ("content", "b")]] * 2

@@ -404,6 +404,63 @@ def test_a_call_that_waits_for_its_name_costs_the_same_at_each_token() -> None:
     assert lines[1] < lines[0] + 50
 
 
+NAMED = [
+    ("glm4.5", "<tool_call>⟨N⟩<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"),
+    ("gemma4", "<|tool_call>call:⟨N⟩{a:1}<tool_call|>"),
+    ("gemma4", "<|channel>thought\nHm<channel|>call:⟨N⟩{a:1}"),
+    ("qwen3_coder", "<tool_call><function=⟨N⟩><parameter=a>1</parameter></function></tool_call>"),
+    ("qwen3_coder", "<tool_call><function=f><parameter=⟨N⟩>1</parameter></function></tool_call>"),
+    ("llama4_pythonic", "<|python_start|>[⟨N⟩(a=1)]<|python_end|>"),
+    ("llama4_pythonic", "<|python_start|>[f(⟨N⟩=1)]<|python_end|>"),
+    ("llama3.1_json", '<|python_tag|>⟨N⟩.call(a="b")'),
+    ("deepseek_v3_r1", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>⟨N⟩\n```json\n{}\n```"),
+]
+
+
+@pytest.mark.parametrize(("name", "notation"), NAMED)
+def test_a_name_that_is_too_long_is_no_name_however_the_text_is_cut(
+    name: str, notation: str
+) -> None:
+    for length in (255, 256, 257, 300):
+        n = length - len(".call") if ".call(" in notation else length  # which the name includes
+        text = notation.replace("⟨N⟩", "n" * n)
+        seen = []
+        for size in (1, 2, 97, len(text)):
+            chat = ChatStream(StreamingDetokenizer(), format=name)
+            shown = {"reasoning": "", "content": "", "tool_call": ""}
+            data = text.encode()
+            for at in range(0, len(data), size):
+                for delta in chat.feed(data[at : at + size]):
+                    shown[delta.channel] += delta.text
+            for delta in chat.flush():
+                shown[delta.channel] += delta.text
+            seen.append((shown, [(call.name, call.arguments) for call in chat.calls]))
+        assert seen == [seen[0]] * 4
+        said = str(seen[0][1])
+        assert ("n" * 250 in said and "code" not in said) == (length <= 256), said
+
+
+@pytest.mark.parametrize(("name", "notation"), NAMED)
+def test_a_name_without_end_costs_the_same_at_each_token(name: str, notation: str) -> None:
+    chat = ChatStream(StreamingDetokenizer(), format=name)
+    chat.feed(notation[: notation.index("⟨N⟩")].encode() + b"n" * 300)
+    lines = []
+    for _ in range(2):
+        lines.append(lines_run(lambda: chat.feed(b"n")))
+        chat.feed(b"n" * 3000)
+    assert lines[1] < lines[0] + 50
+
+
+def test_space_that_waits_behind_a_call_costs_the_same_at_each_token() -> None:
+    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
+    chat.feed(b'<tool_call>{"name": "f", "arguments": {}}')
+    lines = []
+    for _ in range(2):
+        lines.append(lines_run(lambda: chat.feed(b" ")))
+        chat.feed(b" " * 3000)
+    assert lines[1] < lines[0] + 50
+
+
 LISTS = ("llama3.1_json", "llama4_pythonic")  # an answer of these is one list of calls
 
 

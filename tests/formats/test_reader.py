@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detok_py import ChatStream, StreamingDetokenizer
 from detok_py.formats.form import Form
 from detok_py.formats.literal_steps import python_word
 from detok_py.formats.reader import Reader
@@ -295,6 +296,18 @@ def test_both_halves_of_a_surrogate_pair_may_be_escapes_of_any_length() -> None:
 def test_what_is_no_schema_gives_no_type(schema: Any) -> None:
     tools = [{"name": "f", "parameters": {"properties": {"a": schema, "b": {"type": "string"}}}}]
     assert parameter_types(tools) == {("f", "b"): ("string",)}
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        *([1], [None], {"type": "function", "function": {}}, '{"a": 1}', [{"function": None}]),
+        *([{"name": "f", "parameters": [1]}], [{"name": "f", "parameters": {"properties": [1]}}]),
+    ],
+)
+def test_what_is_no_list_of_tools_is_refused_in_one_sentence(tools: Any) -> None:
+    with pytest.raises(TypeError, match='tool_schemas is a list of {"type": "function"'):
+        ChatStream(StreamingDetokenizer(), format="qwen3_coder", tool_schemas=tools)
 
 
 @pytest.mark.parametrize("name", NAMES)
