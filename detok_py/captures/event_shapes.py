@@ -173,8 +173,7 @@ def find(event: Any, path: "str | None") -> list[Any]:
     empty: list[Any] = []
     for steps, mark, word in _ways(path) if path is not None else ():
         found = [value for value in _follow(event, steps) if value is not None]
-        if mark:
-            found = [word] if any(found) else []
+        found = [word] * any(found) if mark else found
         if any(value != "" for value in found):
             return found
         empty = empty or found
@@ -203,8 +202,6 @@ def _follow(event: Any, steps: list[str]) -> list[Any]:
             values = [values[0][step]]
             continue
         values = [inner for value in values for inner in _inside(value, step)]
-        if not values:
-            break
     return values
 
 
@@ -276,8 +273,7 @@ def read_event(event: Any, counted: int = 0, sent: "str | None" = None) -> Any:
         # At the end of the text so far, a U+FFFD stands for a character that is not complete yet.
         whole, text = text, text if finish else without_last(text, "\ufffd")
         new = "" if sent is None else _new_text(text, sent)
-        if sent and new == text:
-            text = new = whole  # it repeats nothing
+        text, new = (whole, whole) if sent and new == text else (text, new)  # it repeats nothing
         so_far = text if len(new) < len(text) else (sent or "") + new
         text = new
         if ids is not None:
@@ -393,18 +389,22 @@ class Calls:
     def feed(self, call: Any) -> str:
         """Return the JSON text that a piece adds."""
         index, text = call.index, str(call.text)
-        known = [one for one in self._open if one["index"] == index][-1:]
-        is_new = known or call.name or text.strip()
-        if call.whole:  # after the pieces of a call, or after its bare name
-            is_new = known and not known[0]["given"]
-        if index in self._seen and not is_new:
+        known = [one for one in self._open if call.id and one["id"] == call.id]
+        known = known or [one for one in self._open if one["index"] == index][-1:]
+        # A whole call may follow its bare name, or its pieces.
+        waits = call.whole and known and not known[0]["given"]
+        waits = waits and (index is not None or not call.id or known[0]["id"] in ("", call.id))
+        seen = index in self._seen and (index is not None or not call.id or not call.whole)
+        is_new = waits if call.whole else known or call.name or text.strip()
+        if not is_new and (seen or (call.id,) in self._seen):
             return ""
         out = ""
         # Some servers give all calls of an answer the same index, or no index.
-        if not known or (call.name and (call.id != known[0]["id"] if call.id else index is None)):
+        other = not waits and (call.id != known[0]["id"] if call.id and known else index is None)
+        if not known or (call.name and other):
             known = [{"index": index, "id": call.id, "given": "", "held": self._begin(call)}]
             self._open += known
-            self._seen.append(index)
+            self._seen += [index, (call.id,)] if call.id else [index]
             while len(self._open) > 1 and (
                 self._open[0]["index"] == index
                 or len(self._open) > MAX_OPEN
@@ -424,7 +424,8 @@ class Calls:
 
     def _end_first(self, goes_on: bool) -> str:
         one = self._open.pop(0)
-        whole = one["given"] == "" or _is_whole(one["given"])
+        # Some tools take other text than JSON.
+        whole = one["given"][:1] not in ("{", "[", '"') or _is_whole(one["given"])
         self.broken = self.broken or not whole
         end = ("}" if one["given"] else "{}}") if whole else ""
         return str(one["held"]) + end + (self._tags[1] if whole or goes_on else "")
@@ -446,8 +447,7 @@ def read_ids(values: Any) -> Any:
     ids: list[Any] = []
     for value in values:
         ids += value if isinstance(value, list) else [value]
-    good = all(type(i) is int and 0 <= i <= MAX_ID for i in ids)
-    return ids if good and values else None
+    return ids if values and all(type(i) is int and 0 <= i <= MAX_ID for i in ids) else None
 
 
 def _tokens(given: list[Any], ids: Any) -> list[Any]:

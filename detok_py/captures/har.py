@@ -35,7 +35,8 @@ from .times import since_first
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
 KINDS = ("event-stream", "eventstream", "json")  # in the MIME types of streams
 GENERAL = ("text/plain", "octet-stream", "x-unknown")  # in those of other streams
-MOST_OF_HEAD = 4096  # bytes in which JSON of a general type has a key of a text
+MOST_OF_HEAD = 1 << 16  # bytes in which JSON of a general type has a key of a text, or one of these
+KEYS = (b"choices", b"candidates", b"message", b"token_ids", b"output_ids", b"detok")
 BEGINS = (b"data:", b"event:", b"id:", b"retry:", b":", b"{", b"[", b"\0")  # of streams
 CHROME = "WebInspector"  # and Edge
 GZIP = b"\x1f\x8b"
@@ -316,7 +317,7 @@ def _may_have_text(head: bytes) -> bool:
     >>> _may_have_text(b'[{"delta": '), _may_have_text(b"{'text': "), _may_have_text(b"{ f('x')")
     (True, True, False)
     """
-    return any(is_text(key) for key in head.replace(b"'", b'"').split(b'"'))
+    return any(is_text(key) or key in KEYS for key in head.replace(b"'", b'"').split(b'"'))
 
 
 def _of_messages(messages: Any, file: str) -> Any:

@@ -15,6 +15,11 @@ TEXTS = ("", "data", "message", "text", "token", "chunk", "delta", "content", "a
 FAILED = ("error", "exception", "failed")
 ENDS = ("done", "end", "complete", "completed", "finish", "finished", "stop")
 REPLACES = "replace"
+# Words of what is a part of an answer: its end or its error is not the answer's.
+PARTS = (
+    "agent", "block", "call", "content", "function", "node", "part", "plan", "reasoning",
+    "retriever", "search", "step", "task", "thinking", "tool",
+)  # fmt: skip
 SIGNS = (b"error", b"exception", b"failed", REPLACES.encode())
 PATCHES = ("chatgpt.patch", "deepseek.patch")
 OF_TEXT = ("/message/content/parts/", "response/content")
@@ -63,11 +68,12 @@ def value_named(name: str, value: Any) -> Any:
     ({'error': 'Out of memory'}, None)
     >>> value_named("message", "a"), value_named("replace_response", {"text": "b"})
     ('a', {'replaced': 'b'})
-    >>> value_named("done", {})
-    {'done': True}
+    >>> value_named("done", {}), value_named("tool_end", {}), value_named("tool_error", {"a": 1})
+    ({'done': True}, {}, {'a': 1})
     """
     words = name.lower().replace("-", "_").split("_")
-    if any(word in FAILED for word in words):
+    is_part = any(word in PARTS or word[:-1] in PARTS for word in words)
+    if not is_part and any(word in FAILED for word in words):
         known = isinstance(value, dict) and (
             "error" in value or "type" in value or "detail" in value
         )
@@ -75,7 +81,7 @@ def value_named(name: str, value: Any) -> Any:
     if REPLACES in words and isinstance(value, dict) and "event" not in value:
         text = value.get("text", value.get("content"))
         return {"replaced": text}
-    if words[-1] in ENDS and value == {}:
+    if not is_part and words[-1] in ENDS and value == {}:
         return {"done": True}
     return None if isinstance(value, str) and words[-1] not in TEXTS else value
 

@@ -73,10 +73,10 @@ class ChatFormat:
 
         If its strings are those of a format in the table, returns that. Otherwise reads its fields
         `thinking`, `content` and `tool_calls`: `open` and `close` must be strings, and calls JSON,
-        an object with a name and arguments or an array of them. A tag is one token, or text without
-        special tokens; newlines at its ends are left out, because those around a tag are markup.
-        Raises ValueError, which names the field, for a field that has patterns or other content, or
-        an empty tag.
+        an object with a name and arguments or an array of them. A tag is text without special
+        tokens, or one that begins with < or [; newlines at its ends are left out, because those
+        around a tag are markup. Raises ValueError, which names the field, for a field that has
+        patterns or other content, an empty tag, or a word on a line of its own as a tag.
 
         >>> template = {"fields": {"thinking": {"open": "<r>", "close": "</r>"}, "content": {}}}
         >>> ChatFormat.from_template(template)
@@ -127,6 +127,11 @@ def _tags_of(name: str, field: Any) -> "tuple[str, str] | None":
         raise ValueError(
             f'the field "{name}" of this response template is not plain {content}; take a format by name'
         )
+    for tag in (opener, close):
+        if tag != tag.strip("\n") and tag.strip("\n")[:1] not in ("", "<", "["):
+            raise ValueError(
+                f'the field "{name}" of this response template has a tag that is a word on a line of its own'
+            )
     opener, close = opener.strip("\n"), close.strip("\n")
     if not opener or not (close or name in CALLS):  # calls may end without a tag
         raise ValueError(f'the field "{name}" of this response template has an empty tag')

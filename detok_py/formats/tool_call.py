@@ -1,6 +1,6 @@
 """A tool call of an answer, as a ChatStream returns it."""
 
-MOST_NAME = 256  # characters of a call's name, what is longer is text; OpenAI's API allows 64
+MOST_NAME = 256  # characters of a call's name, what is longer is no name; OpenAI's API allows 64
 
 
 class ToolCall:

@@ -366,9 +366,9 @@ def _doubled(wanted: str, page: str, begin: int, shown: str, sent: str) -> list[
     that was sent as `sent`.
     """
     end = begin + len(wanted)
-    # A button on the next line may be an emoji, and a prompt there may begin as a title ends. A
-    # title is one line, and no sentence if it is long.
-    most = 3
+    # A button on the next line may be an emoji, or begin with the answer's last word, and a prompt
+    # there may begin as a title ends. A title is one line, and no sentence if it is long.
+    most = 7
     if "\n" not in sent and len(wanted) < WHOLE:
         most = len(wanted)
     elif "\n" not in sent and len(wanted) <= 2 * WHOLE and not sent.endswith(SENTENCE_ENDS):

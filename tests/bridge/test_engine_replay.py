@@ -21,7 +21,8 @@ from engine_replay import Answer, Replay, events, ndjson
 from waiting import eventually
 
 from detok_py.bridge.engines import End, EngineError, Ids, Prompt, Raw, Request, Sampling
-from detok_py.bridge.engines.address import check_address
+from detok_py.bridge.engines.address import Address, check_address
+from detok_py.bridge.engines.http import EngineClient
 from detok_py.bridge.engines.lemonade import Lemonade
 from detok_py.bridge.engines.llama_cpp import LlamaCpp
 from detok_py.bridge.engines.llama_server import LlamaServer
@@ -495,13 +496,15 @@ async def test_an_answer_is_whole_at_its_done_however_the_connection_ends(make, 
     assert isinstance(end, End)
 
 
-async def test_a_connection_is_used_again_after_done():
+async def test_a_connection_is_used_again_after_done(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.engines.http.DONE_SECONDS", 60)
     table = {
         ("GET", "/v1/models"): MODELS,
         ("POST", "/v1/completions"): events(openai_chunk("a", "stop"), done=True),
     }
     async with Replay(table) as server:
         engine = OpenAIServer(check_address(server.url))
+        engine.client._http._transport._pool._keepalive_expiry = 60
         await engine.open()
         for _ in range(3):
             _ = [chunk async for chunk in engine.generate(PROMPT)]
@@ -807,12 +810,33 @@ async def test_half_a_pair_reaches_the_engine_as_an_escape():
         assert server.bodies("/v1/completions")[0]["prompt"] == "a\ud83d"
 
 
+@pytest.mark.parametrize("status", [403, 404, 500, 501, 503])
+@pytest.mark.parametrize("make", [Ollama, OpenAIServer])
+async def test_a_model_that_was_named_is_asked_for_whatever_the_list_of_models_says(make, status):
+    refused = Answer({}, status=status)
+    async with Replay({("GET", "/api/tags"): refused, ("GET", "/v1/models"): refused}) as server:
+        engine = make(check_address(server.url), model="tiny")
+        await engine.open()
+        await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("[::1]:8443", "::1"), ("xn--fa-hia.de", "xn--fa-hia.de"), ("xn--ls8h.la", "xn--ls8h.la")],
+)
+def test_the_name_for_tls_is_the_host_as_it_is_written(host, name):
+    address = Address("https://127.0.0.1:8443", host, f"https://{host}")
+    assert EngineClient(address)._extensions == {"sni_hostname": name}
+
+
 @pytest.mark.parametrize("make", [Ollama, OpenAIServer])
 async def test_an_engine_with_a_named_model_is_down_if_nothing_answers(make):
     async with Replay({}) as server:
         address = check_address(server.url)
+    engine = make(address, model="tiny")
     with pytest.raises(EngineError, match="No .* answers at"):
-        await make(address, model="tiny").open()
+        await engine.open()
+    await engine.close()
 
 
 async def test_an_ollama_whose_model_is_gone_gets_another_one():

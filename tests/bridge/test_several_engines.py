@@ -183,7 +183,8 @@ async def test_one_engine_that_is_down_leaves_the_others_ready():
         assert (await ask(bridge)).end.message == down.engine.down
 
 
-async def test_all_engines_down_is_not_ready():
+async def test_all_engines_down_is_not_ready(monkeypatch):
+    monkeypatch.setattr("detok_py.bridge.server.READY_SECONDS", 60)
     sentence = "No engine answers."
     engines = [FakeEngine([], down=sentence) for _ in range(2)]
     async with running(engines[0], others=[other(engines[1])]) as bridge:

@@ -346,6 +346,7 @@ def test_what_is_no_json_is_no_event(text):
         ": ping\n\ndata: " + chunk("né 你") + "\n\n",
         compact([{"candidates": [{"content": {"parts": [{"text": "né 你"}]}}]}]),
         repr(json.loads(chunk("né 你"))),
+        compact({"prompt_filter_results": [0] * 5000, **json.loads(chunk("né 你"))}),
     ],
 )
 def test_a_stream_of_a_general_type_is_found_in_a_har_file(kind, body):
@@ -365,6 +366,6 @@ def test_data_and_code_of_a_general_type_are_not_read_in_full(kind, body):
     def refuse(data, file):
         raise AssertionError(data)
 
-    file = json.loads(har(200, body + " " * 5000 + '"text"', kind))
+    file = json.loads(har(200, body + " " * (1 << 16) + '"text"', kind))
     with pytest.raises(CaptureError, match="no stream of an engine"):
         of_har(file, "a.har", refuse)

@@ -500,6 +500,9 @@ def test_pieces_that_a_log_writes_twice_are_read_once(labels):
         [f"dur={dur} msg=" for dur in ("850µs", "1.2ms", "1m2.5s", "3s")],
         [f"took {dur} chunk " for dur in ("850 µs", "1.2 ms", "1 ms", "3 s")],
         [f"span={span} chunk " for span in ("4bf92", "0aff3", "01ab", "99")],
+        [f"{time} chunk " for time in ("11:59:58 AM", "11:59:59 AM", "12:00:00 PM", "12:00:01 PM")],
+        [f"{icon} chunk " for icon in "🟢🟡🟢🔴"],
+        [f"{spinner} chunk " for spinner in "⠋⠙⠹⠸"],
         ["DEBUG chunk "] * 4,
     ],
 )
@@ -507,6 +510,14 @@ def test_equal_pieces_behind_labels_of_one_kind_are_all_read(labels):
     log = [label + json.dumps(told(text)) for label, text in zip(labels, WORDS, strict=True)]
     found = read(lines(*log).encode())
     assert (text_of(found), found.problems) == ("".join(WORDS), [])
+
+
+def test_a_piece_of_a_short_log_is_no_copy_of_another_one():
+    log = [
+        f"{level} chunk {json.dumps(told(text))}"
+        for level, text in [("DEBUG", "ha"), ("WARN", "ha"), ("DEBUG", "ho")]
+    ]
+    assert text_of(read(lines(*log).encode())) == "hahaho"
 
 
 @pytest.mark.parametrize("size", [1000, 8192])

@@ -173,6 +173,7 @@ def test_a_response_template_with_the_markup_of_the_table_is_that_format() -> No
         ({"fields": {"tool_calls": {"open": "a", "close": "b"}}}, "not plain json"),
         ({"fields": {"thinking": {"open": "\n", "close": "b"}}}, '"thinking".* empty tag'),
         ({"fields": {"content": {"open": "a", "close": "\n"}}}, '"content".* empty tag'),
+        ({"fields": {"thinking": {"open": "a", "close": "\nb\n"}}}, '"thinking".* own'),
         (
             {"fields": {"tool_calls": {**FIELDS["tool_calls"], "transform": {"a": "{b}"}}}},
             "not plain json",

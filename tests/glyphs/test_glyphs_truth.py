@@ -248,6 +248,20 @@ def test_a_last_sentence_that_is_repeated_on_the_next_line_is_doubled(end, space
         assert kinds(answer, f"{answer}\n{again}") == {"duplicated"}
 
 
+@pytest.mark.parametrize(
+    ("end", "beside"),
+    [
+        ("Sie heißt Köln.", "Köln im Winter"),
+        ("Quelle: Wikipedia, 東京都庁", "東京都庁 - Wikipedia"),
+        ("你想了解更多吗？", "了解更多吗？"),
+        ("Wer weiß 🤷🏽‍♂️", "🤷🏽‍♂️ 👍"),
+    ],
+)
+def test_a_button_on_the_next_line_may_begin_with_the_last_words(end, beside):
+    answer = f"Die Antwort ist lang genug, um sicher zu sein, und hat zwei Zeilen.\n{end}"
+    assert compare(answer, f"{answer}\n{beside}\nSend") == []
+
+
 def test_a_prompt_on_the_next_line_may_begin_as_a_title_ends():
     title, end = "Was man in München und Köln sieht: ", "die größten Kirchen"
     assert compare(title + end, f"New chat\n{title}{end}\n{end} sehe ich wo?\nSend") == []

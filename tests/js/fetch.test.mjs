@@ -389,6 +389,14 @@ test("the name of an event tells an error, an end and other things from text", a
     ["replace_response", { text: "Sorry" }],
   ]);
   assert.equal((await read(named(...told, ["done", {}]))).content, "Hello");
+  const tool = { tool: "search", message: "timed out" };
+  const failed = named(["tool_error", tool], ["tool_end", {}], ["completion", "Hi"], ["end", {}]);
+  assert.equal((await read(failed)).content, "Hi");
+  await assert.rejects(
+    read(named(["tool_end", {}], ["data", { token: "Hi" }])),
+    /ended before the answer did/,
+  );
+  await assert.rejects(read(named(["title", "A greeting"])), /unknown shape \(event: title\)/);
   for (const [said, message] of [
     [{ status_code: 500, message: "Internal" }, "Internal"],
     ["Out of memory", "Out of memory"],
@@ -429,6 +437,8 @@ test("items of a JSON array come when they are whole, and stay if the rest is cu
       );
       assert.equal(came, "né [{,");
     }
+  const cut = response(body(bytesOf('[{"generated_text":"Hel"},\n'), []), "application/json");
+  await assert.rejects(read(cut), { kind: "server" });
 });
 
 test("leaving the loop cancels the body, even while it says nothing", async () => {

@@ -360,6 +360,8 @@ function jsonLines() {
       held = [];
       size = depth = 0;
     }
+    // A bracket of the array is still open: what came is not all.
+    if (over && inArray) controller.enqueue({ event: "message", data: "[", id: "" });
     if (size + part.length > MAX_LINE)
       throw new DetokError("The server sends JSON without end; ask for a stream.");
   };

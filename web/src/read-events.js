@@ -141,14 +141,18 @@ const callsOf = (event, paths) =>
 /** Events that keep a connection open. */
 const NO_TEXT = /^(\[?(ping|pong|(keep-?)?alive|heart-?beat)\]?)?$/i;
 
-/** The last words of names of events in which a string alone is text. */
-const TEXTS = /^(|data|message|text|token|chunk|delta|content|answer|output)$/;
+/** The last words of names of events in which a string alone is no text. */
+const NO_TEXTS =
+  /^(connect(ed|ion)?|open(ed)?|ready|start(ed)?|begin|init|title|status|state|id|session|thread|conversation|run|model|meta(data)?|info|log|debug|usage|ping|step|tool|sources?|citations?|suggestions?)$/;
 const ENDS = /^(done|end|complete|completed|finish|finished|stop)$/;
 const FAILED = /^(error|exception|failed)$/;
+/** Words of what is a part of an answer: its end or its error is not the answer's. */
+const PARTS =
+  /^(agent|block|call|content|function|node|part|plan|reasoning|retriever|search|step|task|thinking|tool)s?$/;
 
 /**
  * The value to read for an event of such a name; undefined if it is no text of the answer. As
- * `value_named` in detok_py/captures/named.py.
+ * `value_named` in detok_py/captures/named.py, which takes less for text: there all has come.
  * @param {string} name
  * @param {any} value
  */
@@ -156,13 +160,14 @@ function valueNamed(name, value) {
   const words = name.toLowerCase().split(/[-_]/);
   const last = words[words.length - 1] ?? "";
   const isEmpty = isObject(value) && !Object.keys(value).length;
-  if (words.some((word) => FAILED.test(word))) {
+  const isPart = words.some((word) => PARTS.test(word));
+  if (!isPart && words.some((word) => FAILED.test(word))) {
     const known = ["error", "type", "detail"].some((key) => Object.hasOwn(Object(value), key));
     return known || !value || isEmpty ? value : { error: value };
   }
   if (words.includes("replace") && isObject(value) && !("event" in value)) return { replaced: "" };
-  if (ENDS.test(last) && isEmpty) return { done: true };
-  return typeof value === "string" && !TEXTS.test(last) ? undefined : value;
+  if (!isPart && ENDS.test(last) && isEmpty) return { done: true };
+  return typeof value === "string" && NO_TEXTS.test(last) ? undefined : value;
 }
 
 /** Why an answer ended that may be cut short. */
@@ -184,27 +189,34 @@ class Calls {
   #open = new Map();
   /** @type {unknown[]} */
   #seen = [];
+  #ids = new Set();
   /** The one that came last, which a limit may have cut. @type {unknown} */
   #last;
 
   /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
     const { index, id, name, text } = call;
-    let open = this.#open.get(index);
+    let open = [...this.#open.values()].find((one) => id && one.id === id);
+    open ??= this.#open.get(index);
     // Some servers send pieces and then the whole; others announce a call, and send the whole.
-    if (call.whole && this.#seen.includes(index) && open?.given !== "") return [];
+    const hasPlace = index !== undefined;
+    const isIts = hasPlace || !id || !open?.id || open.id === id;
+    const waits = call.whole && open?.given === "" && isIts;
+    const isSeen = this.#seen.includes(index) && (hasPlace || !id);
+    if (call.whole && !waits && (isSeen || this.#ids.has(id))) return [];
     /** @type {Delta[]} */
     const out = [];
     /** @type {Partial<Delta>} */
     let begin = {};
     // Some servers give all calls of an answer the same index, or none.
-    if (!open || (name !== "" && (id ? id !== open.id : index === undefined))) {
+    if (!open || (!waits && name !== "" && (id ? id !== open.id : index === undefined))) {
       // Others may go on later, beside this one.
       for (const other of this.#open.values())
         if (other === open || other.index === undefined || isJson(other.given))
           out.push(...this.#close(other));
       open = { ...call, number: this.#seen.push(index) - 1, given: "" };
       this.#open.set(index, open);
+      if (id) this.#ids.add(id);
       begin = { name, ...(id && { id }) };
     }
     this.#last = open;
@@ -298,6 +310,7 @@ export function deltasOf(end) {
       for (const event of Array.isArray(value) ? value : [value]) {
         const row = rowOf(event);
         if (!row) {
+          if (event === undefined) unknown ??= `event: ${type}`;
           if (isObject(event)) unknown ??= String(event.type ?? Object.keys(event).join(", "));
           continue;
         }

@@ -92,12 +92,14 @@ class KeptAnswer {
           const kept = await this.#ask("GET");
           if (isEvents(kept) || again) return kept;
           await kept.body?.cancel();
-          // A proxy's word does not tell whether the server has begun.
-          if (kept.status >= 500) throw new TypeError(`The server answered HTTP ${kept.status}.`);
+          // It may be a proxy's word, which does not tell whether the server has begun. 501 is the
+          // word of a server without such a route.
+          if (kept.status >= 500 && kept.status !== 501) throw unknownYet(kept.status);
         }
         return await fetch(this.request.clone());
       } catch (error) {
-        const atOnce = performance.now() - began < AT_ONCE_MS;
+        const isThere = error instanceof DetokError;
+        const atOnce = !isThere && performance.now() - began < AT_ONCE_MS;
         const most = atOnce ? FIRST_TRIES : PAUSES.length;
         if (this.request.signal.aborted || this.#tries >= most) throw error;
       }
@@ -227,6 +229,13 @@ const isEvents = ({ ok, headers }) =>
   ok && headers.get("content-type")?.startsWith("text/event-stream");
 
 const hex = (/** @type {number} */ word) => word.toString(16).padStart(8, "0");
+
+/** @param {number} code */
+const unknownYet = (code) =>
+  new DetokError(`The server answered HTTP ${code}, and may have begun the answer; ask again.`, {
+    code,
+    retry: true,
+  });
 
 /** @param {unknown} cause @param {number} [code] */
 function connectionLost(cause, code) {

@@ -41,6 +41,10 @@ class EngineError(DetokError):
         self.retry = retry
 
 
+class NoEngine(EngineError):
+    """Nothing answers at an engine's address."""
+
+
 class ModelChanged(EngineError):
     """An engine has another model than when the answer began."""
 

@@ -30,6 +30,7 @@ from . import (
     ContextFull,
     EngineError,
     Info,
+    NoEngine,
     Request,
 )
 from .address import Address
@@ -173,7 +174,9 @@ class EngineClient:
             headers["authorization"] = "Bearer " + key
         self._extensions: dict[str, str] = {}
         if address.base.startswith("https"):
-            self._extensions["sni_hostname"] = httpx.URL(f"https://{address.host}").host
+            self._extensions["sni_hostname"] = httpx.URL(
+                f"https://{address.host}"
+            ).raw_host.decode()
         self._http = httpx.AsyncClient(
             base_url=address.base,
             headers=headers,
@@ -360,7 +363,7 @@ class EngineClient:
     def _lost(self, error: httpx.HTTPError) -> EngineError:
         at = self.address.shown
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)):
-            return EngineError(f"No {self.name} answers at {at}; {self.hint}.")
+            return NoEngine(f"No {self.name} answers at {at}; {self.hint}.")
         if isinstance(error, httpx.ReadTimeout):
             return EngineError(
                 f"The {self.name} at {at} said nothing for {_silence_of(error):g} seconds; check whether it hangs."

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any
 
 from ...captures.event_shapes import read_event
-from . import Chunk, End, EngineError, Raw, Request, reason_of, with_values
+from . import Chunk, End, EngineError, NoEngine, Raw, Request, reason_of, with_values
 from .http import HttpEngine, prompt_tokens
 from .text import Surrogates, Tags, Tally
 
@@ -25,7 +25,12 @@ class Ollama(HttpEngine):
 
     async def open(self) -> None:
         """Choose the first model, if none was named. Keeps it while it is there."""
-        tags = await self.client.get("/api/tags")
+        try:
+            tags = await self.client.get("/api/tags")
+        except EngineError as error:
+            if not self._named or isinstance(error, NoEngine):
+                raise
+            return  # what is before it may let through only what a chat needs
         try:
             names = [str(one["name"]) for one in tags["models"]]
         except (KeyError, TypeError):

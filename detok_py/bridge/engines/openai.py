@@ -18,6 +18,7 @@ from . import (
     ContextFull,
     End,
     EngineError,
+    NoEngine,
     Raw,
     Request,
     reason_of,
@@ -186,7 +187,7 @@ class OpenAIServer(HttpEngine):
         try:
             entry = await model_entry(self.client, self._model)
         except EngineError as error:
-            if not self._named or (error.retry and error.code == wire.ENGINE_DOWN):
+            if not self._named or isinstance(error, NoEngine):
                 raise
             return  # a gateway may know more models than it lists, or list none
         if not self._named:
