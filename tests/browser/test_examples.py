@@ -582,16 +582,11 @@ def test_all_hooks_read_an_answer_that_no_bridge_gives(example: Any) -> None:
           for (const { send } of [react.answer, vue.answer, svelte])
             reasons.push((await send(asked)).reason);
           await until(() => react.answer.status === "ready" && vue.element.textContent === text);
-          // A component inside may ask before the effects of the hook have run; React in its strict
-          // mode mounts twice.
-          let asked = 0;
-          const count = () => (asked++, []);
-          await mount({}, count, (send) => send(""));
-          return [reasons, react.answer.text, vue.answer.state.value.text, last.text, asked];
+          return [reasons, react.answer.text, vue.answer.state.value.text, last.text];
         }""",
         [LONG, "hello"],
     )
-    assert texts == [["end"] * 3, LONG, LONG, LONG, 2]
+    assert texts == [["end"] * 3, LONG, LONG, LONG]
 
 
 # ---------------------------------------------------------------- the AI SDK's own chat
