@@ -187,9 +187,8 @@ async def probe(urls: list[str], *, allow_remote: bool = False, named: bool = Fa
     )
     out = []
     for one in seen:
-        if isinstance(one, AddressError) and named:
-            raise one
-        if isinstance(one, ModuleNotFoundError):  # a package of the extra
+        # A package of the extra may be missing.
+        if isinstance(one, ModuleNotFoundError) or (isinstance(one, AddressError) and named):
             raise one
         if isinstance(one, Seen):
             out.append(one)

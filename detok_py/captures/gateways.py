@@ -28,7 +28,7 @@ LEVELS = (
 )  # fmt: skip
 UNITS = ("ns", "us", "\xc2\xb5s", "ms", "s", "m", "h", "B", "kB", "KB", "KiB", "MB", "MiB")
 HALVES = ("AM", "PM")  # of a day
-CONTINUES = "".join([chr(n) for n in range(128, 192)])  # bytes of a character behind its first
+CONTINUES = bytes(range(128, 192))  # bytes of a character behind its first
 MOST_LOOKED = 1 << 25  # bytes of events in pieces that may be whole, and are not
 SIGNS = (b'"data:', b'"event:', b'"Buffer"')
 
@@ -175,9 +175,10 @@ def _add_other_labels(sizes: list[int], lines: list[bytes], begin: bytes) -> Non
     # The log may begin or end between a piece and its copy.
     texts = [b"".join(some) for some in (pieces, pieces[1:], pieces[:-1])]
     for its in found.values():
+        if its == known or its[0] > known[-1]:
+            continue
         text = b"".join([_quoted_in(lines[n][sizes[n] :]) for n in its])
-        is_copy = text == texts[0] or (len(known) > 2 and text in texts)
-        if its != known and its[0] < known[-1] and is_copy:
+        if text == texts[0] or (len(known) > 2 and text in texts):
             for n in its:
                 sizes[n] = 0
 
@@ -220,11 +221,11 @@ def _words_of(head: bytes) -> list[str]:
     >>> _words_of(b"12:00:01 INFO chunk=4f0a dur=2ms size=3 kB <- ")
     ['INFO', 'chunk', 'dur', 'size', '<']
     """
-    text = _text(without_escapes(head)).replace("\xe2\x86\x90", "<").replace("\xe2\x86\x92", ">")
+    plain = without_escapes(head).replace("←".encode(), b"<").replace("→".encode(), b">")
     # Spinners and icons, which differ from line to line too: U+2000 to U+2FFF, and emoji.
-    parts = text.replace("\xf0", "\xe2").split("\xe2")
-    text = parts[0] + "".join([" " + part.lstrip(CONTINUES) for part in parts[1:]])
-    text = text.replace("<", " < ").replace(">", " > ")
+    first, *others = plain.replace(b"\xf0", b"\xe2").split(b"\xe2")
+    plain = first + b"".join([b" " + part.lstrip(CONTINUES) for part in others])
+    text = _text(plain).replace("<", " < ").replace(">", " > ")
     kept = [c if c.isalpha() or c in "0123456789<>" or c > "\x7f" else " " for c in text]
     words = "".join(kept).split()
     return [word for word in words if label_of(word) == word and word not in UNITS]

@@ -196,7 +196,7 @@ class Calls {
   /** The deltas of one piece of a call. @param {Call} call @returns {Delta[]} */
   feed(call) {
     const { index, id, name, text } = call;
-    let open = [...this.#open.values()].find((one) => id && one.id === id);
+    let open = id ? [...this.#open.values()].find((one) => one.id === id) : undefined;
     open ??= this.#open.get(index);
     // Some servers send pieces and then the whole; others announce a call, and send the whole.
     const hasPlace = index !== undefined;

@@ -174,9 +174,8 @@ class EngineClient:
             headers["authorization"] = "Bearer " + key
         self._extensions: dict[str, str] = {}
         if address.base.startswith("https"):
-            self._extensions["sni_hostname"] = httpx.URL(
-                f"https://{address.host}"
-            ).raw_host.decode()
+            url = httpx.URL(f"https://{address.host}")
+            self._extensions["sni_hostname"] = url.raw_host.decode()
         self._http = httpx.AsyncClient(
             base_url=address.base,
             headers=headers,
@@ -301,9 +300,8 @@ class EngineClient:
     def check_finish(self, said: Any) -> None:
         """Raise EngineError if an event says that the engine gave the answer up."""
         if said.error or said.finish in GAVE_UP:
-            raise EngineError(
-                f"The {self.name} at {self.address.shown} aborted the request; see its log."
-            )
+            at = self.address.shown
+            raise EngineError(f"The {self.name} at {at} aborted the request; see its log.")
 
     def ended_early(self) -> EngineError:
         """Return the error for a stream that ended without a finish reason."""
