@@ -394,14 +394,20 @@ def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | Non
         assert [call.complete for call in other.calls] == [call.complete for call in one.calls]
 
 
+def lines_early_and_late(chat: ChatStream, chunk: bytes, more: int) -> list[int]:
+    """Return how many lines run for a chunk, now and behind so many more of it."""
+    lines = []
+    for _ in range(2):
+        lines.append(lines_run(lambda: chat.feed(chunk)))
+        chat.feed(chunk * more)
+    return lines
+
+
 def test_a_call_that_waits_for_its_name_costs_the_same_at_each_token() -> None:
     chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
     chat.feed(b'<tool_call>{"arguments": {"a": "')
-    lines = []
-    for _ in range(2):
-        lines.append(lines_run(lambda: chat.feed(b"a long text, ")))
-        chat.feed(b"a long text, " * 500)
-    assert lines[1] < lines[0] + 50
+    early, late = lines_early_and_late(chat, b"a long text, ", 500)
+    assert late < early + 50
 
 
 NAMED = [
@@ -444,21 +450,15 @@ def test_a_name_that_is_too_long_is_no_name_however_the_text_is_cut(
 def test_a_name_without_end_costs_the_same_at_each_token(name: str, notation: str) -> None:
     chat = ChatStream(StreamingDetokenizer(), format=name)
     chat.feed(notation[: notation.index("⟨N⟩")].encode() + b"n" * 300)
-    lines = []
-    for _ in range(2):
-        lines.append(lines_run(lambda: chat.feed(b"n")))
-        chat.feed(b"n" * 3000)
-    assert lines[1] < lines[0] + 50
+    early, late = lines_early_and_late(chat, b"n", 3000)
+    assert late < early + 50
 
 
 def test_space_that_waits_behind_a_call_costs_the_same_at_each_token() -> None:
     chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
     chat.feed(b'<tool_call>{"name": "f", "arguments": {}}')
-    lines = []
-    for _ in range(2):
-        lines.append(lines_run(lambda: chat.feed(b" ")))
-        chat.feed(b" " * 3000)
-    assert lines[1] < lines[0] + 50
+    early, late = lines_early_and_late(chat, b" ", 3000)
+    assert late < early + 50
 
 
 LISTS = ("llama3.1_json", "llama4_pythonic")  # an answer of these is one list of calls
