@@ -185,6 +185,11 @@ class RedisStore:
         if found is None and known is not None and not known.claiming and known.lease is None:
             found = known  # Redis has just dropped its log
         if found is not None and found.run.log.position < after:
+            reader = found.run.reader
+            if reader.attempts.are_after(attempt):
+                return None  # the session refuses it
+            if reader.session is not None:
+                reader.session.give_way(clock())  # nothing follows a copy that is dropped
             self._follower.drop(found.run)
             # Its producer may still restore it, so the client tries again.
             return YOUNG if status == "ok" else None

@@ -72,6 +72,7 @@ def test_the_laws_hold_in_as_many_schedules_as_asked_for(first):
         (41418, "a copy whose log expired while a reader was looked for broke the protocol"),
         (35962, "a copy behind a trimmed log ended as lost, late, and not as expired"),
         (29979, "a run whose client came back when its keys had expired was cancelled"),
+        (62778, "a reader whose copy went for a newer attempt was told no end"),
     ],
 )
 def test_what_a_seed_has_found_stays_mended(seed, found):
