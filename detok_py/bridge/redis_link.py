@@ -17,6 +17,8 @@ log: logging.Logger = logging.getLogger("detok.bridge")
 # How long commands may fail before runs go on without Redis.
 PATIENCE_SECONDS = 0.5
 TIMEOUT_SECONDS = 1.0
+# A refusal counts for so long: a replica without runs may not write, and not learn that it can.
+REFUSAL_SECONDS = 10.0
 
 # Redis does nothing else while a script runs: about 8 µs for each run.
 MOST_RUNS = 64
@@ -83,7 +85,8 @@ class Link:
         self.on_change: Callable[[], None] = lambda: None
         self._shas = {text: hashlib.sha1(text.encode()).hexdigest() for text in scripts.ALL}
         self._calls = asyncio.Semaphore(8)
-        # Since when commands are "failing"; since when those that write are "refused"; or "away".
+        # Since when commands are "failing"; since when those that write are "refused", and when one
+        # was "last refused"; since when Redis is "away".
         self._since: dict[str, float] = {}
         self._opened = False
 
@@ -151,6 +154,10 @@ class Link:
         now = clock()
         self.counts.failures += 1
         kind = "refused" if isinstance(error, self._refusal) else "failing"
+        if kind == "refused":
+            if now - self._since.get("last refused", now) > REFUSAL_SECONDS:
+                self._since.pop("refused", None)
+            self._since["last refused"] = now
         since = self._since.setdefault(kind, now)
         if not self.away and now - since >= PATIENCE_SECONDS:
             self.here.clear()

@@ -173,8 +173,13 @@ class Writer:
         run = shared.run
         lease.go_on_without(run)
         whole = lease.whole(run)
+        claim, lease_ms, ttl, grace = self._claim(lease, keep=True)
+        reader = run.reader
+        if reader.session is None and reader.detached_at is not None:
+            # The keys live as long as they would have lived in a Redis that keeps them.
+            ttl = max(1, ttl - int(clock() - reader.detached_at))
         arguments = (
-            *self._claim(lease, keep=True),
+            *(claim, lease_ms, ttl, grace),
             *whole,
             lease.digest,
             max(shared.turn, shared.rival),

@@ -728,6 +728,22 @@ async def test_a_redis_that_only_reads_is_away_and_the_answer_goes_on():
             await eventually(lambda: not place.store.state.away)
 
 
+async def test_a_refusal_long_ago_does_not_count_against_redis(redis, monkeypatch):
+    link = RedisStore(redis.url).link
+    await link.connect()
+    now = clock()
+    monkeypatch.setattr("detok_py.bridge.redis_link.clock", lambda: now)
+    refusal = link._refusal("READONLY You can't write against a read only replica.")
+    away = []
+    for seconds in (0, 3600, 0.4, 0.4):
+        now += seconds
+        link.failed(refusal)
+        link.succeeded(wrote=False)  # it answers those who read
+        away.append(link.away)
+    await link.close()
+    assert away == [False, False, False, True]
+
+
 async def test_a_run_that_is_read_elsewhere_outlives_an_outage(redis):
     async with two_places("redis", redis, keep_seconds=1) as (here, there):
         run = await here.generate()
@@ -747,6 +763,26 @@ async def test_a_run_that_is_read_elsewhere_outlives_an_outage(redis):
         write(run, PIECES[2:])
         await there.reads(TEXT)
         await there.ends_with("finished")
+
+
+async def test_a_run_that_is_put_back_lives_no_longer_without_a_client(redis):
+    async with two_places("redis", redis) as (here, _):
+        run = await here.generate()
+        write(run, PIECES[:2], reason=None)
+        await here.reads(b"".join(PIECES[:2]))
+        here.session.lost(1006, clock())
+        client = here.store.link.client
+        keys = [key_of(here.store.tag_of(RUN), part) for part in PARTS]
+        for key in keys:  # as forty seconds later
+            await client.expire(key, 50)
+        run.reader.detached_at = left = clock() - 40
+        await client.delete(*keys)
+        while not await client.exists(keys[0]):
+            await asyncio.sleep(0.01)
+        assert 40 < await client.ttl(keys[0]) <= 50
+        renewed = here.store.link.counts.calls
+        await eventually(lambda: here.store.link.counts.calls > renewed + 2)
+        assert run.reader.detached_at < left + 2
 
 
 async def test_a_run_that_has_ended_is_kept_while_its_client_is_connected(redis, monkeypatch):
