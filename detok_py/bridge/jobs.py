@@ -201,7 +201,7 @@ async def run_job(run: Run, request: Request, work: Work) -> None:
             # This ends all runs with a vocabulary that the engine no longer has, perhaps this one.
             with contextlib.suppress(EngineError):
                 await work.ready(run, request)
-        log.fail(error.code, str(error), retry=error.retry)
+        log.fail(error.code, str(error), retry=error.retry, retry_after=error.retry_after)
     except DetokError as error:
         log.fail(
             wire.ENGINE_DOWN,

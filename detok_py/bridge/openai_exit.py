@@ -314,7 +314,8 @@ class Reply(Response):
             elif kind == "failed":
                 # A run with a name is kept with its failure: another attempt reads the same.
                 kept = bool(self._asked.run and event["position"])
-                self._fail(event["code"], event["message"], retry=event["retry"] and not kept)
+                retry = event["retry"] and not kept
+                self._fail(event["code"], event["message"], retry=retry, of_run=True)
             elif kind == "notice":
                 self._notice = event["message"]
         if "fetch" in results:
@@ -332,23 +333,34 @@ class Reply(Response):
             return self._fail(wire.RESUME_EXPIRED, TOO_FAR)
         self._over.set()
 
-    def _usage(self, position: int) -> dict[str, int] | None:
-        """Return the numbers of tokens of an answer, as far as they are known."""
+    def _end_of_run(self) -> dict[str, Any]:
+        """Return the last message of the run; empty before it has ended."""
         run = self._bridge.store.runs.by_id.get(self._run)
-        usage: dict[str, int] = dict(((run and run.log.end) or {}).get("usage") or {})
+        return (run and run.log.end) or {}
+
+    def _usage(self, position: int) -> dict[str, int] | None:
+        """Return the numbers of tokens of an answer, as far as they are known. Behind a stop string
+        the engine's own are left out: they count what came behind it, and may come later.
+        """
+        end = {} if self._answer.stopped else self._end_of_run()
+        usage: dict[str, int] = dict(end.get("usage") or {})
         if self._answer.session.data != "bytes":
             usage["completion_tokens"] = position
         if len(usage) < 2:
             return usage or None
         return {**usage, "total_tokens": sum(usage.values())}
 
-    def _fail(self, code: int, message: str, *, retry: bool = False) -> None:
-        """End the answer with an error."""
+    def _fail(self, code: int, message: str, *, retry: bool = False, of_run: bool = False) -> None:
+        """End the answer with an error: of the bridge, or `of_run` of the run, so of its engine."""
         if not self._over.is_set():
             status, name = STATUSES.get(code, (500, "internal_error"))
             if message in (NO_ROOM_FOR_ANSWER, NO_ROOM_FOR_PROMPT):
                 name = "context_length_exceeded"  # on which clients shorten a chat
-            self._writer.fail(ExitError(status, message, name, retry=retry), begun=self._begun)
+            elif of_run and code == wire.BUSY:
+                name = "rate_limit_exceeded"
+            error = ExitError(status, message, name, retry=retry)
+            error.retry_after = (of_run and self._end_of_run().get("retry_after")) or 1
+            self._writer.fail(error, begun=self._begun)
             self._over.set()
 
     # ---------------------------------------------------------------- to the client
@@ -458,7 +470,7 @@ async def _disconnected(receive: Receive) -> None:
 def _refusal(error: ExitError) -> Response:
     headers = {"x-should-retry": "true" if error.retry else "false"}
     if error.retry:
-        headers["retry-after"] = "1"
+        headers["retry-after"] = str(error.retry_after)
     return _json(error.status, error.body, headers)
 
 

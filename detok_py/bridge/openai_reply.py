@@ -14,9 +14,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..decode.utf8 import StreamingDetokenizer
+from ..errors import DetokError
 from ..formats.chat_format import ChatFormat
 from ..formats.table import FORMATS
 from ..page.answer import Answer
+from ..protocol.events import Tokens
 from .engines.text import Parts
 
 Rows = list[list[Any]]  # deltas as `page.deltas.crossed` returns them
@@ -58,6 +60,23 @@ class ExitAnswer(Answer):
 
     def _held(self) -> tuple[bytes, str]:
         return b"", ""
+
+    def _whole(self, event: Any) -> tuple[list[list[Any]], int, DetokError | None]:
+        ids, pieces = getattr(event, "ids", ()), getattr(event, "pieces", None)
+        if len(ids) < 2 or not self._options.get("stop"):
+            return super()._whole(event)
+        # The token that completes a stop string is the last one that counts, however the run is
+        # cut into frames.
+        deltas: list[list[Any]] = []
+        failure = None
+        count = 0
+        while count < len(ids) and failure is None and not self.stopped:
+            one = slice(count, count + 1)
+            token = Tokens(event.position + count, ids[one], pieces and pieces[one])
+            rows, size, failure = super()._whole(token)
+            deltas += rows
+            count += size
+        return deltas, count, failure
 
     def _decode(self, ids: list[int] | None, data: bytes | None) -> list[list[Any]]:
         if self._parts is None or data is None:

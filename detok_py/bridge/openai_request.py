@@ -64,7 +64,7 @@ TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_
 
 class ExitError(DetokError):
     """A refused request or a failed answer: an HTTP status, one sentence, OpenAI's code for it, and
-    whether another attempt may succeed.
+    whether another attempt may succeed, after `retry_after` seconds.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class ExitError(DetokError):
         super().__init__(message)
         self.status = status
         self.retry = retry
+        self.retry_after: int = 1
         self.body: dict[str, Any] = error_body(status, message, code, param)
 
 

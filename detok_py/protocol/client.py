@@ -320,6 +320,9 @@ class ClientSession:
             start = start if start in events.STARTS else ""
             out = [events.Started(self.run_id, self.data, self.position, start)]
         elif kind == "finished":
+            # A run that is cancelled before its engine begins has no `started`, and no data.
+            if not self._socket.started and (self.data or self.position):
+                raise RemoteProtocolError("`finished` came before `started`.")
             self._check_sum(event)
             self._acked = self.position
             # After this ack, the server may drop this run before others.

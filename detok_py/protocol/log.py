@@ -114,20 +114,16 @@ class Log:
         message: str,
         *,
         retry: bool = False,
+        retry_after: int | None = None,
         vocabulary: dict[str, Any] | None = None,
     ) -> None:
-        """End the run with an error, which comes after the data. `vocabulary` is the server's
-        current one, if the client has another.
+        """End the run with an error, which comes after the data. `retry_after` is the number of
+        seconds to wait, if the engine says one; `vocabulary` is the server's current one, if the
+        client has another.
         """
-        self.close(
-            {
-                "type": "error",
-                "code": code,
-                "message": message,
-                "retry": retry,
-                "vocabulary": vocabulary,
-            }
-        )
+        end: dict[str, Any] = {"type": "error", "code": code, "message": message, "retry": retry}
+        end.update(retry_after=retry_after, vocabulary=vocabulary)
+        self.close(end)
 
     def close(self, end: dict[str, Any]) -> None:
         """End the run with its last message; a run that has ended keeps its end."""

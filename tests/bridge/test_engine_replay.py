@@ -627,6 +627,34 @@ async def test_a_llama_server_without_token_bytes_is_an_error():
             await run(LlamaServer(check_address(server.url)), PROMPT)
 
 
+UNSAID = "The llama-server does not say why the answer ended."
+
+
+@pytest.mark.parametrize("kind", ["none", "moon", None, 7])
+@pytest.mark.parametrize("steps", [False, True])
+async def test_a_llama_server_that_ends_without_a_known_reason_says_so(kind, steps):
+    table = llama()
+    table["POST", "/tokenize"] = Answer({"tokens": [1, 2]})
+    table["POST", "/completion"] = events(*LLAMA, llama_end(5, kind))
+    if steps:
+        said = [{"tokens": [7], "stop_type": kind}, {"tokens": [], "stop_type": kind}]
+        table["POST", "/completion"] = [Answer(one) for one in said]
+    request = PROMPT._replace(want="ids") if steps else PROMPT
+    async with Replay(table) as server:
+        *chunks, end = await run(LlamaServer(check_address(server.url)), request)
+    assert (end.reason, end.note) == ("stop", UNSAID)
+    assert chunks == ([Ids([7])] if steps else RAW[:-1])
+
+
+async def test_step_mode_ends_at_a_stop_string_of_the_server():
+    table = llama()
+    table["POST", "/tokenize"] = Answer({"tokens": [1, 2]})
+    table["POST", "/completion"] = Answer({"tokens": [7], "stop_type": "word"})
+    async with Replay(table) as server:
+        chunks = await run(LlamaServer(check_address(server.url)), PROMPT._replace(want="ids"))
+    assert chunks == [Ids([7]), End("stop")]
+
+
 async def test_step_mode_asks_for_one_token_at_a_time_and_gives_exact_ids():
     table = llama()
     table["POST", "/tokenize"] = Answer({"tokens": [1, 2]})

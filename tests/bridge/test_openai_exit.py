@@ -544,6 +544,26 @@ async def test_an_engine_that_fails_before_its_first_token_has_a_status(kind):
         assert answer.headers["x-should-retry"] == retry
 
 
+@pytest.mark.parametrize("said", ["17", "Wed, 21 Oct 2026 07:28:00 GMT", None])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_rate_limit_of_the_engine_is_passed_on_as_its_own(stream, said):
+    headers = () if said is None else [("retry-after", said)]
+    table = {
+        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
+        ("POST", CHAT): Answer({"error": {"message": "Slow."}}, status=429, headers=headers),
+    }
+    async with Replay(table) as server:
+        engine = OpenAIServer(check_address(server.url))
+        async with running(engine, vocabulary=None) as bridge:
+            answer = await ask(bridge, stream=stream)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (429, "rate_limit_exceeded")
+    assert error["type"] == "rate_limit_error"
+    assert "is busy (429)" in error["message"]
+    assert answer.headers["x-should-retry"] == "true"
+    assert answer.headers["retry-after"] == ("17" if said == "17" else "1")
+
+
 async def test_an_engine_that_is_lost_in_mid_answer_ends_the_stream_with_an_error():
     steps = [*ids_of("caf\xe9"), EngineError("The engine was lost.")]
     async with running(FakeEngine(steps)) as bridge:
@@ -717,6 +737,24 @@ async def test_a_run_that_is_gone_is_not_begun_again():
             assert read(of_it.text)[0] == "b"
         wrong = await ask(bridge, headers={"x-detok-run": RUN}, after=-1)
         assert error_of(wrong) == (400, "invalid_event_id")
+
+
+@pytest.mark.parametrize("gives", ["ids", "bytes", "text"])
+@pytest.mark.parametrize("ends", [True, False])
+async def test_the_usage_behind_a_stop_string_is_the_same_when_a_run_is_read_again(gives, ends):
+    tokens = [Ids([b]) if gives == "ids" else Raw(bytes([b]), 1) for b in b"one STOP and more"]
+    engine = FakeEngine([*tokens, End("eos", None, 5, 17) if ends else 3600], gives)
+    headers = {"x-detok-run": RUN}
+    asked = {"stream": True, "stop": "STOP", "stream_options": {"include_usage": True}}
+    async with running(engine) as bridge:
+        first, again = [await ask(bridge, headers=headers, **asked) for _ in range(2)]
+        rest = await ask(bridge, headers=headers, after=2, **asked)
+        whole = await ask(bridge, headers=headers, **{**asked, "stream": False})
+    usages = [json.loads(events_of(one.text)[-1].data)["usage"] for one in (first, again, rest)]
+    assert usages[0] == (None if gives == "text" else {"completion_tokens": 8})
+    assert usages[1:] == [usages[0]] * 2
+    assert whole.json().get("usage") == usages[0]
+    assert read(rest.text)[0] == "ne "
 
 
 class Endless(FakeEngine):

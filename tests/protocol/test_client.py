@@ -154,6 +154,25 @@ def test_after_a_reconnect_data_before_started_is_refused(greeted):
     assert (link.client.closing[0], link.client.position) == (4400, len(TOKENS))
 
 
+@pytest.mark.parametrize("attached", [False, True])
+def test_after_a_reconnect_finished_before_started_is_refused(attached):
+    link = Link(prompt="hi").settle()
+    feed(link.run)
+    link.server.frames()
+    client = ClientSession() if attached else link.client
+    if attached:
+        client.attach(RUN, len(TOKENS))
+    else:
+        client.receive(wire.message("started", id=RUN, data="both", position=0))
+        client.receive(wire.data_frame(wire.TOKENS, wire.pack_tokens(TOKENS)))
+        client.lost()
+    client.opened()
+    client.receive(wire.message("hello", protocol="detok.v1"))
+    [failed] = client.receive(link.run.log.ending(RUN))
+    assert failed.message == "The bridge broke the protocol: `finished` came before `started`."
+    assert (client.closing[0], client.position) == (4400, len(TOKENS))
+
+
 def test_the_reason_of_a_close_is_short_and_ascii():
     link = Link(
         client=ClientSession("a" * 64), hello={"vocabulary": {"sha256": "日" * 64}}, prompt="hi"

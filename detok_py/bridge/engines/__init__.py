@@ -32,13 +32,15 @@ NO_ROOM_FOR_PROMPT = (
 class EngineError(DetokError):
     """An engine is down, was lost, or refused a request.
 
-    `code` is the close code for clients. `retry` says whether another attempt may succeed.
+    `code` is the close code for clients. `retry` says whether another attempt may succeed, and
+    `retry_after` after how many seconds, if the engine said that.
     """
 
     def __init__(self, message: str, *, code: int = wire.ENGINE_DOWN, retry: bool = True) -> None:
         super().__init__(message)
         self.code = code
         self.retry = retry
+        self.retry_after: int | None = None
 
 
 class NoEngine(EngineError):

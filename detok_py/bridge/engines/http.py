@@ -12,7 +12,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any, NamedTuple, TypeGuard
 
@@ -55,6 +55,7 @@ PROMPT_TOKENS = "usage.prompt_tokens|tokens_evaluated|meta_info.prompt_tokens|pr
 GAVE_UP = ("abort", "error")  # finish reasons of vLLM, SGLang and gateways
 DONE_SECONDS = 1.0  # within which an engine closes its stream after [DONE]
 _LONG_NUMBER = re.compile(r"\d{16}")
+_NO_HEADERS: dict[str, str] = {}
 
 
 def is_ids(given: Any) -> TypeGuard[list[int]]:
@@ -228,7 +229,7 @@ class EngineClient:
                     answer = await stack.enter_async_context(self._stream("POST", path, body))
                     if answer.status_code != 200:
                         text = await self._bounded(answer, 1 << 16)
-                        raise self._refused(answer.status_code, text)
+                        raise self._refused(answer.status_code, text, headers=answer.headers)
                 begun = time.monotonic()
                 chunks = answer.aiter_raw()
                 async for chunk in chunks:
@@ -327,7 +328,7 @@ class EngineClient:
             ):
                 data = await self._bounded(answer, self.max_answer)
                 if answer.status_code != 200:
-                    raise self._refused(answer.status_code, data, path)
+                    raise self._refused(answer.status_code, data, path, answer.headers)
                 return self._parse(data)
         except TimeoutError:
             raise EngineError(
@@ -370,28 +371,22 @@ class EngineClient:
             f"The {self.name} at {at} was lost in mid-answer; what came before is kept. To go on, {self.hint}."
         )
 
-    def _refused(self, status: Any, text: str, path: str = "") -> EngineError:
+    def _refused(
+        self, status: Any, text: str, path: str = "", headers: Mapping[str, str] = _NO_HEADERS
+    ) -> EngineError:
         """Return the error for an answer with another status than 200, or for an error event.
 
         `text` is only searched, never quoted: it may repeat the prompt.
         """
         if "max_model_len" in text or ("context length" in text and "max_tokens" in text):
-            return ContextFull(
-                NO_ROOM_FOR_ANSWER,
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
+            return ContextFull(NO_ROOM_FOR_ANSWER, code=wire.BAD_MESSAGE, retry=False)
         if (
             "exceed_context_size" in text
             or "context length" in text
             or "context size" in text
             or "context window" in text
         ):
-            return ContextFull(
-                NO_ROOM_FOR_PROMPT,
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
+            return ContextFull(NO_ROOM_FOR_PROMPT, code=wire.BAD_MESSAGE, retry=False)
         fitting = (
             one
             for one in REFUSALS
@@ -407,7 +402,10 @@ class EngineClient:
             key=self.address.key,
             how="" if self.address.named else "name it with --engine, and ",
         )
-        return EngineError(sentence, code=refusal.code, retry=refusal.retry)
+        error = EngineError(sentence, code=refusal.code, retry=refusal.retry)
+        wait = headers.get("retry-after", "")  # a date, which no known engine sends, is ignored
+        error.retry_after = int(wait) if re.fullmatch("[0-9]{1,6}", wait) else None
+        return error
 
 
 class HttpEngine:

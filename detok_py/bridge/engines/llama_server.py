@@ -47,6 +47,9 @@ from .openai import SAMPLING
 # The most ids without bytes that are looked up one by one.
 MAX_SPECIAL = 1024
 MAX_SIZE = 1 << 22
+# Its `stop_type`: end of text, limit, stop string; and what event_shapes.json makes of the flags
+# that servers had before.
+FINISHES = ("eos", "limit", "word", "length", "stop")
 # What identifies the model, in /props and in the `meta` of /v1/models. The media marker is random,
 # and changes when the server is restarted.
 IDENTITY = ("model_path", "model_alias", "bos_token", "eos_token", "chat_template", "media_marker")
@@ -252,7 +255,7 @@ class LlamaServer(HttpEngine):
         first = len(ids)
         began = self._identity
         name = None
-        reason = "length"
+        end = End("length")
         rng = random.Random(request.sampling.seed)
         for _ in range(request.sampling.max_tokens):
             body = self._body(request.sampling)
@@ -276,13 +279,14 @@ class LlamaServer(HttpEngine):
             if new:
                 ids = ids + new
                 yield Ids(new)
-            if answer.get("stop_type") == "eos" or not new:
-                reason = "eos"
+            kind = answer.get("stop_type")
+            if kind in ("eos", "word") or not new:  # "limit" is that of one token
+                end = _end(kind, 0)
                 break
         await self.open()
         if self._identity != began:
             raise _changed()
-        yield End(reason)
+        yield end
 
     def _body(self, sampling: Sampling) -> dict[str, Any]:
         given = sampling.named(**SAMPLING)
@@ -335,13 +339,19 @@ def _changed() -> ModelChanged:
     return ModelChanged("The llama-server was restarted with another model in mid-answer.")
 
 
-def _end(finish: str | None, uncounted: int) -> End:
-    """Return the end, with a note if the server counted tokens that it did not send."""
+def _end(finish: Any, uncounted: int) -> End:
+    """Return the end, with a note if the server counted tokens that it did not send, or gave no
+    known reason. An answer without a reason counts as stopped: neither as ended by the model, nor
+    as cut.
+    """
+    known = finish in FINISHES
     # The end-of-text token is counted too. While the server holds back characters, it sends no
     # event for that token.
-    dropped = uncounted - (1 if finish == "eos" else 0)
-    note = None
+    dropped = uncounted - (1 if finish == "eos" or not known else 0)
+    notes = [] if known else ["The llama-server does not say why the answer ended."]
     if dropped > 0:
         what = "1 token" if dropped == 1 else f"{dropped} tokens"
-        note = f"The engine dropped the last {what}: the stream ends inside a character, and llama-server does not send what it holds then."
-    return End(reason_of(finish), note)
+        notes.append(
+            f"The engine dropped the last {what}: the stream ends inside a character, and llama-server does not send what it holds then."
+        )
+    return End(reason_of(finish) if known else "stop", " ".join(notes) or None)
