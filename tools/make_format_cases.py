@@ -267,6 +267,10 @@ def main(words: list[str]) -> int:
     suite = json.loads(text)
     if given.show:
         chosen = [case for case in suite["cases"] if case["id"].startswith(tuple(given.show))]
+        if not chosen:
+            known = ", ".join(f"formats/{name}" for name in suite["formats"])
+            wanted = " or ".join(given.show)
+            parser.error(f"no case has an id that begins with {wanted}; ids begin with {known}")
         print("\n\n".join(told(suite, case) for case in chosen))
         return 0
     found = written(computed(suite))

@@ -153,8 +153,12 @@ def _listen(args: argparse.Namespace) -> Listening:
     try:
         hosts = names_of(args.host, sock.getsockname()[1], args.public_name)
         for name in args.public_name:
-            port = name.rpartition(":")[2]
-            if port.isdecimal() and not 1 <= int(port) <= 65535:
+            host, _, port = name.rpartition(":")
+            if (host or name).isdecimal():
+                raise ServeError(
+                    f"--public-name {name!r} is a number; expected a host name, like detok.example or detok.example:443."
+                )
+            if host and port.isdecimal() and not 1 <= int(port) <= 65535:
                 raise ServeError(f"--public-name {name!r} has port {port}; expected 1 to 65535.")
         if given is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,128}", given):
             raise ServeError("DETOK_TOKEN must be 16 to 128 letters, digits, - or _.")

@@ -5,6 +5,7 @@ In: a Bridge. Out: HTTP and WebSocket on one port. All routes are behind the gat
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import ipaddress
 import json
@@ -232,11 +233,13 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         sock.bind((host, port))
         sock.listen(256)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         sock.close()
-        raise ServeError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another port with --port."
-        ) from None
+        why = getattr(error, "strerror", None) or error
+        said = f"cannot listen on {host} port {port}: {why}; choose another port with --port."
+        if getattr(error, "errno", None) not in (errno.EADDRINUSE, errno.EACCES):
+            said = f"cannot listen on {host} port {port}: {why}; choose an address of this machine with --host, such as 127.0.0.1."
+        raise ServeError(said) from None
     sock.setblocking(False)
     return sock
 

@@ -23,7 +23,7 @@ from ..decode.stage import Delta
 from ..decode.utf8 import ERROR_POLICIES, StreamingDetokenizer
 from ..decode.vocabulary import Vocabulary
 from ..errors import DetokError
-from .encode import add_tokenizer, open_tokenizer, settle
+from .encode import add_tokenizer, open_tokenizer, rank_options, settle
 
 CHUNK = 1 << 16
 LONGEST_ID = 20
@@ -141,9 +141,10 @@ def stream_of(args: argparse.Namespace) -> ChatStream:
     if args.ids or args.tokenizer is not None or args.named is not None:
         settle(args)
         args.ids = True
-    elif args.show_special:
+    elif args.show_special or rank_options(args):
+        option = rank_options(args) or "--show-special"
         raise DetokError(
-            "--show-special is for token ids; add the tokenizer's FILE, or drop it to decode bytes"
+            f"{option}: only for token ids; add the tokenizer's FILE, or drop it to decode bytes"
         )
     if args.thinking and args.think == "show" and not args.format:
         raise DetokError(

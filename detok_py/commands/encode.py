@@ -7,9 +7,11 @@ separated by spaces or as JSON.
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from ..errors import DetokError
 from ..tokenizers import load_tokenizer
+from ..tokenizers.tiktoken import ENCODINGS
 from ..tokenizers.tokenizer import Tokenizer
 from .progress import waiting
 
@@ -85,6 +87,21 @@ def settle(args: argparse.Namespace) -> None:
         args.tokenizer, args.named = args.named, None
     if args.tokenizer is None:
         raise DetokError(f"no tokenizer was given; pass its FILE: {args.kinds}")
+    if args.tokenizer.endswith(".detok") and rank_options(args):
+        raise DetokError(misplaced(args))
+
+
+def rank_options(args: argparse.Namespace) -> str:
+    """Return the options given that only tiktoken files take, in words."""
+    options = ("encoding", "pattern", "special_token")
+    given = [one for one in options if getattr(args, one) is not None]
+    return " and ".join("--" + one.replace("_", "-") for one in given)
+
+
+def misplaced(args: argparse.Namespace) -> str:
+    """Return the message for such options with another file."""
+    name = Path(args.tokenizer).name
+    return f"{name} has its own encoding; leave out {rank_options(args)}, only for *.tiktoken files"
 
 
 def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
@@ -100,9 +117,14 @@ def open_tokenizer(args: argparse.Namespace) -> Tokenizer:
                 raise DetokError(
                     f"{args.tokenizer} is a packed vocabulary, which can only be decoded; give the tokenizer's own file"
                 ) from None
+            if args.encoding is not None and args.encoding not in ENCODINGS:
+                raise DetokError(
+                    f"--encoding {args.encoding!r} is not known; give one of {', '.join(ENCODINGS)}; or leave it out and give "
+                    f"--pattern and --special-token of {Path(args.tokenizer).name}"
+                ) from None
             raise
-        except ValueError as error:  # such as a pattern for a file that has its own
-            raise DetokError(str(error)) from None
+        except ValueError as error:  # a file that has its own encoding
+            raise DetokError(misplaced(args) if rank_options(args) else str(error)) from None
 
 
 def _special_tokens(given: list[str] | None) -> dict[str, int] | None:

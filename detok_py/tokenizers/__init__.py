@@ -73,7 +73,8 @@ def load_tokenizer(
     differently, tekken.json is read, with a warning.
 
     Raises TokenizerFormatError if the file has another format or is damaged, OSError if it can't be
-    read, ValueError if `pattern` or `special_tokens` is given for a file that has its own.
+    read, ValueError if `encoding`, `pattern` or `special_tokens` is given for a file that has its
+    own.
 
     >>> model = {"type": "WordLevel", "vocab": {"Hi": 0}, "unk_token": "Hi"}
     >>> (
@@ -151,8 +152,10 @@ def _read(file: File, ranks: RankOptions) -> Tokenizer:
     size = file.opened.seek(0, 2)
     file.opened.seek(0)
     kind = _kind(head, file.name, ranks)
-    if kind != "ranks" and (ranks.pattern is not None or ranks.special_tokens is not None):
-        raise ValueError(f"pattern= and special_tokens= are for *.tiktoken files, not {file.name}")
+    if kind != "ranks" and ranks != RankOptions():
+        raise ValueError(
+            f"encoding=, pattern= and special_tokens= are for *.tiktoken files, not {file.name}"
+        )
     tokenizer = _parsed(file, kind, size, ranks)
     # A GGUF file has its own, and a rank file may be of another model than the files beside it.
     if kind not in ("gguf", "ranks", "rwkv"):
@@ -220,13 +223,18 @@ def _kind(head: bytes, name: str, ranks: RankOptions) -> str:
         ):
             return "tekken"
         return "json"
-    if name.endswith(".tiktoken") or ranks != RankOptions():
-        return "ranks"
-    if name == "vocab.txt" or _UNKNOWN_WORD.search(head):
+    if _UNKNOWN_WORD.search(head):
         return "words"
     if _RWKV.match(head):
         return "rwkv"
-    if name.endswith(".model") or _begins_with_piece(head):
+    if _begins_with_piece(head):
+        return "model"
+    # A rank file may have any name: that of Llama 3 is tokenizer.model.
+    if name.endswith(".tiktoken") or ranks != RankOptions():
+        return "ranks"
+    if name == "vocab.txt":
+        return "words"
+    if name.endswith(".model"):
         return "model"
     raise TokenizerFormatError(
         f"{name} begins with {head[:12]!r}, which is not a supported tokenizer file; supported: {SUPPORTED}"

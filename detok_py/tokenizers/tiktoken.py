@@ -108,24 +108,24 @@ def parse(data: bytes, what: str, options: RankOptions) -> Tokenizer:
     """Return the tokenizer of the bytes of a rank file named `what`, which is the default of the
     encoding.
 
-    Raises TokenizerFormatError if the encoding isn't in `ENCODINGS` and no pattern is given, or if
-    the file is damaged.
+    Raises TokenizerFormatError if the encoding isn't in `ENCODINGS`, if neither it nor a pattern is
+    given and the file's name is none of them, or if the file is damaged.
     """
     name, pattern, special = options
     known = ENCODINGS.get(name if name is not None else what.removesuffix(".tiktoken"))
     if name is None and pattern is not None:
-        known = None  # what the caller gives counts, not the file's name
+        known = Encoding(pattern, ())  # what the caller gives counts, not the file's name
     if pattern is not None and len(pattern) > MAX_PATTERN:
         raise TokenizerFormatError(
             f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are allowed"
         )
-    if pattern is not None:
-        known = known._replace(pattern=pattern) if known else Encoding(pattern, ())
     if known is None:
         raise TokenizerFormatError(
             f"{name or what!r} is not a known encoding, and a rank file has no pattern and no special tokens; pass pattern= and "
             "special_tokens=, or encoding=, one of " + ", ".join(ENCODINGS)
         )
+    if pattern is not None:
+        known = known._replace(pattern=pattern)
     if special is not None:
         known = known._replace(special=special, eos=None)
     return from_ranks(read_ranks(data, what), known, what)

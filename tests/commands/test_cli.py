@@ -200,6 +200,11 @@ def test_a_model_that_would_not_be_used_is_refused(capsys, engine):
         (["--context", "5"], "--context is for --engine llama-cpp-python; drop it"),
         (["--engine", "llama-cpp-python", "--context", "-5"], "--context is -5; expected"),
         (["--host", ""], "--host is empty; give an address of this machine"),
+        (["--host", "no such"], "listen on no such port 0: "),
+        (["--host", "a..b"], "choose an address of this machine with --host, such as 127.0.0.1."),
+        (["--host", "192.0.2.1"], "choose an address of this machine with --host"),
+        (["--public-name", "99999"], "'99999' is a number; expected a host name, like"),
+        (["--public-name", "443:443"], "'443:443' is a number; expected a host name"),
         (["--public-name", "x:99999"], "'x:99999' has port 99999; expected 1 to 65535"),
         (["--engine", "x=recite", "--engine", "x=scripted"], "like --engine other=scripted"),
     ],
@@ -242,6 +247,10 @@ def test_engines_says_what_check_writes_as_json(capsys):
     [
         (["conformance/http/make_model.py"], "the following arguments are required: FOLDER"),
         (["tools/make_conformance.py", "--show", "zzz"], "no case has an id that begins with zzz"),
+        (
+            ["tools/make_format_cases.py", "--show", "zzz"],
+            "begins with zzz; ids begin with formats/apertus,",
+        ),
         (["tests/simulation/replay.py", "3", "1"], "there is no seed from 3 to 1"),
         (["tests/simulation/replay.py", "3", "0"], "there is no seed from 3 to 0"),
     ],

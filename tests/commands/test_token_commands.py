@@ -76,10 +76,39 @@ def test_a_pattern_and_special_tokens_are_given_for_a_tiktoken_file(tmp_path, ca
     assert "takes NAME=ID" in capsys.readouterr().err
     assert main(["encode", str(file), "a", "--pattern", ".", "--special-token", "\udcff=300"]) == 2
     assert "half a surrogate pair" in capsys.readouterr().err
-    tokenizer = tmp_path / "tokenizer.json"
-    tokenizer.write_text("{}")
-    assert main(["encode", str(tokenizer), "a", "--pattern", "."]) == 2
-    assert "are for *.tiktoken files" in capsys.readouterr().err
+
+
+def test_options_of_tiktoken_files_are_refused_with_another_file(file, tmp_path, capsys):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[UNK]\na\n")
+    packed = tmp_path / "my.detok"
+    out_of(capsys, "pack", file, "-o", packed)
+    for option, value in (("--encoding", "no"), ("--pattern", "."), ("--special-token", "<x>=1")):
+        for words in (["encode", file], ["tokens", vocabulary], ["decode", packed], ["pack", file]):
+            assert main([*map(str, words), option, value]) == 2
+            said = capsys.readouterr().err
+            assert f"{words[1].name} has its own encoding; leave out {option}, only for" in said
+        assert main(["decode", option, value]) == 2
+        assert f"{option}: only for token ids; add the tokenizer's FILE" in capsys.readouterr().err
+
+
+def test_an_unknown_encoding_is_refused_by_the_options_name(tmp_path, capsys):
+    file = tmp_path / "mine.tiktoken"
+    file.write_bytes(rank_file())
+    for more in ([], ["--pattern", "."]):
+        assert main(["encode", str(file), "a", "--encoding", "cl100k", *more]) == 2
+        assert "--encoding 'cl100k' is not known; give one of cl100k_base, " in (
+            capsys.readouterr().err
+        )
+
+
+def test_an_option_may_stand_between_the_file_and_the_text(file, capsys):
+    expected = out_of(capsys, "encode", file, "the cat", "--json")
+    assert out_of(capsys, "encode", file, "--json", "the cat") == expected
+    assert out_of(capsys, "encode", file, "--json", "--", "the cat") == expected
+    with pytest.raises(SystemExit, match="2"):
+        main(["encode", str(file), "--json", "the", "cat"])
+    assert "unrecognized arguments: cat" in capsys.readouterr().err
 
 
 def test_encode_reads_all_of_stdin_unchanged(file, capsys, monkeypatch):

@@ -213,8 +213,12 @@ def test_a_rank_file_takes_a_pattern_and_special_tokens():
             load_tokenizer(rank_file(), pattern=".", special_tokens={wrong: 900})
     with pytest.raises(TypeError, match="not the name '<x>'"):
         load_tokenizer(rank_file(), pattern=".", special_tokens="<x>")
-    with pytest.raises(ValueError, match=r"are for \*\.tiktoken files, not tokenizer.json"):
-        load_tokenizer(byte_level(), pattern=".")
+    with pytest.raises(TokenizerFormatError, match="'no' is not a known encoding"):
+        load_tokenizer(rank_file(), "no", pattern=".")
+    for given in ({"pattern": "."}, {"special_tokens": ["<x>"]}, {"encoding": "gpt2"}):
+        for other in ({**byte_level()}, {"vocab.txt": b"[UNK]\n"}):
+            with pytest.raises(ValueError, match=r"are for \*\.tiktoken files, not (tok|voc)"):
+                load_tokenizer(other, **given)
 
 
 def test_whispers_special_tokens_follow_the_ranks():
