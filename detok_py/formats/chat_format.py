@@ -73,9 +73,9 @@ class ChatFormat:
 
         If its strings are those of a format in the table, returns that. Otherwise reads its fields
         `thinking`, `content` and `tool_calls`: `open` and `close` must be strings, and calls JSON,
-        an object with a name and arguments or an array of them. A tag is text without special
-        tokens, or one that begins with < or [; newlines at its ends are left out, because those
-        around a tag are markup. Raises ValueError, which names the field, for a field that has
+        an object with a name and arguments or an array of them. A tag is text, in which special
+        tokens begin with < or [; newlines at its ends are left out, because those around a tag are
+        markup. Raises ValueError, which names the field, for a field that has
         patterns or other content, an empty tag, or a word on a line of its own as a tag.
 
         >>> template = {"fields": {"thinking": {"open": "<r>", "close": "</r>"}, "content": {}}}

@@ -47,6 +47,7 @@ def marker_spellings() -> set[str]:
     return spellings
 
 
+MOST_OF_TOKEN = 64  # characters of a token within a tag
 LIMITS = ("<|start|>", "<|channel|>", "<|end|>", "<|return|>", "<|call|>")
 
 
@@ -119,11 +120,24 @@ class Form:
         return out
 
     def marker(self, notation: str) -> str:
-        """Return a marker as symbols; one that the table has as text may be a token here."""
-        tag = notation[:1] in ("<", "[") and len(notation) > 2
-        if tag and "⟦" not in notation and self.is_token is not None and self.is_token(notation):
+        """Return a marker as symbols; one that the table has as text may be a token here. A format
+        that the table does not have may have several tokens in one tag.
+        """
+        if "⟦" in notation or self.is_token is None:
+            return self.symbols(notation)
+        if notation[:1] in ("<", "[") and len(notation) > 2 and self.is_token(notation):
             return self.mark(notation)
-        return self.symbols(notation)
+        if self.spec is FORMATS.get(self.name):
+            return self.symbols(notation)
+        out, at = "", 0
+        while at < len(notation):
+            end = min(len(notation), at + MOST_OF_TOKEN) if notation[at] in "<[" else at
+            while end > at + 2 and not self.is_token(notation[at:end]):
+                end -= 1
+            is_token = end > at + 2
+            out += self.mark(notation[at:end]) if is_token else notation[at]
+            at = end if is_token else at + 1
+        return out
 
     def mark(self, spelling: str) -> str:
         """Return the symbol of a marker."""

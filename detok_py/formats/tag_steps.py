@@ -11,19 +11,22 @@ if TYPE_CHECKING:
     from .state import State
 
 
+TOO_LONG = -2  # as the length of a tag
+
+
 def opening(buf: str, before: str, behind: str) -> "tuple[str, int]":
     """Return the name in the tag that begins `buf`, with its attribute, and the tag's length: 0 if
-    it may still become one, -1 if not.
+    it may still become one, -1 if not, `TOO_LONG` if what stands in it is too long.
     """
     if not buf.startswith(before):
         return "", 0 if before.startswith(buf) else -1
     end = buf.find(">")
     rest = buf[len(before) : end if end >= 0 else len(buf)]
-    if len(rest) > MOST_NAME:
-        return "", -1
-    name, _, attributes = rest.partition(" ")
+    name, _, attributes = rest[: MOST_NAME + 1].partition(" ")
     if any(c.isspace() or c == "<" for c in name) or "<" in attributes or "\n" in attributes:
         return "", -1
+    if len(rest) > MOST_NAME:
+        return "", TOO_LONG
     if end < 0:
         return "", 0
     name, found, attribute = rest.partition(behind) if behind != ">" else (rest, "", "")
@@ -109,7 +112,9 @@ def step3_tag(r: "State") -> bool:
 
 
 def parameters(r: "State") -> bool:
-    """Read up to a parameter, or the end of the call; what stands between is not shown."""
+    """Read up to a parameter, or the end of the call; what stands between is not shown. A parameter
+    whose name is too long, and all behind it, is text.
+    """
     call, buf, i = r.grammar, r.buf, 0
     tags: Any = call.tags
     ends = (tags.end, call.close) + tags.again
@@ -126,6 +131,9 @@ def parameters(r: "State") -> bool:
             if length > 0:
                 r.take(i + length)
                 return parameter(r, name)
+            if length == TOO_LONG:
+                r.take(i)
+                return r.leave()
             if not length or any(each.startswith(rest) for each in ends):
                 break
         i += 1

@@ -212,6 +212,24 @@ def test_a_special_token_is_a_marker_of_ones_own_where_the_added_ones_are_not_kn
     assert chat.feed([0, 2, 1, 3]) == [("reasoning", "Hm"), ("content", "Hi")]
 
 
+def test_a_tag_of_ones_own_may_have_several_special_tokens() -> None:
+    fields = {
+        "thinking": {"open": "<|c|>a<|m|>", "close": "<|e|>"},
+        "content": {"open": "<|c|>b<|m|>", "close": "<|e|>"},
+        "tool_calls": {"open": "<|c|>[C]", "close": "<|e|>", "content": "json"},
+    }
+    own = ChatFormat.from_template({"fields": fields})
+    tokens = [b"<|c|>", b"<|m|>", b"<|e|>", b"[C]", b"a", b"b", b"Hm", CALL.encode()]
+    vocabulary = Vocabulary.from_bytes(tokens, [0, 1, 2, 3])
+    chat = ChatStream(Detokenizer(vocabulary), format=own)
+    shown = [chat.push(i) for i in (0, 4, 1, 6, 2, 0, 5, 1, 6, 2, 0, 3, 7, 2)]
+    assert shown[3:10:5] == [[("reasoning", "Hm")], [("content", "Hm")]]
+    assert [len(each) for each in shown] == [0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0]
+    assert [(call.name, call.complete) for call in chat.calls] == [("f", True)]
+    chat.reset()
+    assert chat.feed([0, 4, 6]) == [("content", "aHm")]
+
+
 def test_another_thread_does_not_see_a_part_of_the_markers() -> None:
     vocabulary = Vocabulary.from_bytes([b"<think>", b"a", b"</think>", b"b"], [0, 2])
     stored, seen = vocabulary._source, []

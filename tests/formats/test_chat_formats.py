@@ -446,6 +446,32 @@ def test_a_name_that_is_too_long_is_no_name_however_the_text_is_cut(
         assert ("n" * 250 in said and "code" not in said) == (length <= 256), said
 
 
+@pytest.mark.parametrize(
+    ("name", "call", "rest"),
+    [
+        ("qwen3_coder", "<tool_call><function=f>", "<parameter=⟨N⟩>1</parameter>"),
+        ("qwen3_coder", "<tool_call><function=f>", "<parameter=⟨N⟩"),
+        (
+            "deepseek_v3.2",
+            '<｜DSML｜function_calls><｜DSML｜invoke name="f">',
+            '<｜DSML｜parameter name="⟨N⟩" string="true">v</｜DSML｜parameter>',
+        ),
+    ],
+)
+def test_a_parameter_whose_name_is_too_long_is_text_like_all_behind_it(
+    name: str, call: str, rest: str
+) -> None:
+    rest = rest.replace("⟨N⟩", "n" * 300) + "\nof the call"
+    data = (call + rest).encode()
+    for size in (1, 97, len(data)):
+        chat = ChatStream(StreamingDetokenizer(), format=name)
+        deltas = [d for at in range(0, len(data), size) for d in chat.feed(data[at : at + size])]
+        deltas += chat.flush()
+        said = "".join([delta.text for delta in deltas if delta.channel == "content"])
+        assert said == rest
+        assert [(each.arguments, each.complete) for each in chat.calls] == [("{", False)]
+
+
 @pytest.mark.parametrize(("name", "notation"), NAMED)
 def test_a_name_without_end_costs_the_same_at_each_token(name: str, notation: str) -> None:
     chat = ChatStream(StreamingDetokenizer(), format=name)
