@@ -143,6 +143,14 @@ test("a text in the report's table stays in its cell", async () => {
   assert.deepEqual(tableOf(recording).slice(2), [row]);
 });
 
+test("a stream that is saved before its end says so, and one without a word on its end does not", async () => {
+  const { captureOf } = await import("../../web/demo/captures.js");
+  const coming = new Recording(0);
+  assert.match(captureOf(coming, { header: {} }).end?.note, /saved while the answer came/);
+  coming.end("", 0);
+  assert.equal(captureOf(coming, { header: {} }).end, undefined);
+});
+
 test("without a clipboard, the reason has a way out, and no text is made", async () => {
   const { copyText } = await import("../../web/demo/clipboard.js");
   const never = () => assert.fail("The text was made.");

@@ -148,12 +148,27 @@ function stopsOf({ stop }) {
   return Array.isArray(stop) ? stop.filter((one) => typeof one === "string") : [];
 }
 
+/** How a stream ends in a file that is saved before its end. */
+const SAVED_EARLY = {
+  type: "finished",
+  reason: "cancelled",
+  note: "This file was saved while the answer came; the rest is not in it.",
+};
+
 /**
  * A stream as the text of a capture. The prompt is not in it.
  * @param {Recording} recording
  * @param {Described} described
  */
-export function captureText(recording, { header, end }) {
+export const captureText = (recording, described) =>
+  writeCapture(captureOf(recording, described), runtimeOptions());
+
+/**
+ * A stream as `writeCapture` takes it.
+ * @param {Recording} recording
+ * @param {Described} described
+ */
+export function captureOf(recording, { header, end }) {
   const rows = [];
   const switches = new Map(recording.apart);
   let channel = "content";
@@ -168,10 +183,8 @@ export function captureText(recording, { header, end }) {
   const timed = recording.timed ? {} : { timed: false };
   // The capture may lack the text that was judged, so a reader could not judge it again.
   const judged = recording.verdicts.length ? { verdicts: recording.verdicts.map(crossed) } : {};
-  return writeCapture(
-    { header: { ...header, ...stop, ...timed, ...judged }, rows, seconds, end },
-    runtimeOptions(),
-  );
+  const all = { ...header, ...stop, ...timed, ...judged };
+  return { header: all, rows, seconds, end: recording.ended ? end : SAVED_EARLY };
 }
 
 /** A verdict for the header of a capture. @param {import("../src/capture.js").Verdict} verdict */

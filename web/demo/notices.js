@@ -12,8 +12,18 @@ const readingStep = element("reading-step", HTMLElement);
 const readingBar = element("reading-bar", HTMLProgressElement);
 const pause = button("pause");
 
-/** @param {string} sentence @param {{label: string, action: () => void}} [wayOut] */
-export function showAlert(sentence, wayOut) {
+/** @typedef {{label: string, action: () => void}} WayOut */
+
+/** That of every alert without one of its own. @type {WayOut | undefined} */
+let lasting;
+
+/** @param {WayOut | undefined} wayOut */
+export function keepWayOut(wayOut) {
+  lasting = wayOut;
+}
+
+/** @param {string} sentence @param {WayOut} [wayOut] */
+export function showAlert(sentence, wayOut = lasting) {
   alert.textContent = sentence;
   if (wayOut) {
     const button = document.createElement("button");

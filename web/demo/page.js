@@ -40,6 +40,7 @@ import {
   alertHas,
   hideAlert,
   hideReading,
+  keepWayOut,
   messageOf,
   sayStatus,
   showAlert,
@@ -108,6 +109,7 @@ function setState(next) {
   holdEngine(streaming);
   holdFormat(streaming);
   playback.showPlayback(state !== "loading");
+  keepWayOut(worker || streaming || state === "loading" ? undefined : TRY_AGAIN);
   allowCaptures({
     open: worker !== undefined && !streaming,
     save: worker !== undefined && playback.shownRecording() !== undefined,
@@ -128,7 +130,7 @@ async function boot() {
     // The end of the worker also ends the answer that streams, which then reports it.
     if (state === "streaming") return;
     setState("error");
-    showAlert(messageOf(error), TRY_AGAIN);
+    showAlert(messageOf(error));
   };
   try {
     await Promise.all([loadRuntime(fail), loadEngines().then(showEngineAndPrompts)]);
@@ -381,7 +383,7 @@ function conclude({ state: next, sentence, reason }) {
     const kept = (playback.shownRecording()?.length ?? 0) > 1;
     showAlert(
       kept ? `${sentence} What had arrived is kept below.` : sentence,
-      worker ? START_AGAIN : TRY_AGAIN,
+      worker ? START_AGAIN : undefined,
     );
     return sayStatus("");
   }
@@ -390,7 +392,7 @@ function conclude({ state: next, sentence, reason }) {
   const said = sentence || (worker ? "" : "Python has ended; the text stays.");
   if (!worker) {
     waiting = dropped?.open;
-    return showAlert(said, TRY_AGAIN);
+    return showAlert(said);
   }
   if (dropped)
     showAlert(said || "The stream has ended.", {
@@ -488,7 +490,8 @@ async function open(file, { source, ...given } = {}) {
     );
     withoutTokenizer = ids ? file : undefined;
     const sentences = [
-      said || end?.note || "",
+      said,
+      end?.note ?? "",
       ids ? describeIds(ids) : "",
       markup
         ? `Its text has tags as those of ${markup}; other formats, or a text about tags, may have them too.`
