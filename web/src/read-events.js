@@ -325,7 +325,7 @@ export function deltasOf(end) {
           const whole = text;
           // At its end, a U+FFFD stands for a character that is not complete yet.
           if (!reason) text = text.replace(/\ufffd+$/, "");
-          let same = 0;
+          let same = text.startsWith(sent) ? sent.length : 0;
           while (same < text.length && text[same] === sent[same]) same++;
           // Some servers repeat nothing.
           if (2 * same < sent.length) sent += text = whole;
