@@ -347,9 +347,7 @@ def _new_text(text: str, sent: str) -> str:
     >>> _new_text("a b", "a "), _new_text("ach", "aha ")
     ('b', 'ach')
     """
-    if text.startswith(sent):
-        return text[len(sent) :]
-    same = 0
+    same = len(sent) if text.startswith(sent) else 0
     while same < len(text) and text[same : same + 1] == sent[same : same + 1]:
         same += 1
     if 2 * same < len(sent):
