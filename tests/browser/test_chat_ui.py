@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from frame_proxy import FrameProxy
+from media import emulate
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -538,7 +539,7 @@ def test_a_narrow_page_has_its_chats_behind_a_button(chat: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_enough_contrast(chat: Any, scheme: str) -> None:
     """WCAG 1.4.3: 4.5 to 1, computed from the styles that the browser reports."""
-    chat.page.emulate_media(color_scheme=scheme)
+    emulate(chat.page, "prefers-color-scheme", scheme)
     chat.open()
     chat.ask("think")
     weak = chat.page.evaluate("""() => {

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from axe import violations
+from media import emulate
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -79,7 +80,7 @@ def test_what_is_chosen_is_told_apart_in_forced_colors(booted: Any) -> None:
     booted.stream_text("né", cut="byte")
     page = booted.page
     show_wild(page)
-    page.emulate_media(forced_colors="active")
+    emulate(page, "forced-colors", "active")
     styles = """(some) => some.map((one) => {
       const { backgroundColor, outlineStyle } = getComputedStyle(one);
       return `${backgroundColor} ${outlineStyle}`;

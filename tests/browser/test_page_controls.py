@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from media import emulate
 from playwright.sync_api import expect
 
 pytestmark = pytest.mark.one_browser
@@ -203,7 +204,7 @@ def test_the_times_are_drawn_by_a_library_that_comes_when_it_is_asked_for(demo: 
     expect(demo.page.locator("#times")).to_contain_text("decoding")
     # Other colours are drawn.
     demo.page.evaluate("() => { document.querySelector('#times canvas').className = 'before'; }")
-    demo.page.emulate_media(color_scheme="dark")
+    emulate(demo.page, "prefers-color-scheme", "dark")
     expect(demo.page.locator("#times canvas")).not_to_have_class("before")
     assert demo.complaints == []
 
