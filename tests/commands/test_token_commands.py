@@ -102,15 +102,6 @@ def test_an_unknown_encoding_is_refused_by_the_options_name(tmp_path, capsys):
         )
 
 
-def test_an_option_may_stand_between_the_file_and_the_text(file, capsys):
-    expected = out_of(capsys, "encode", file, "the cat", "--json")
-    assert out_of(capsys, "encode", file, "--json", "the cat") == expected
-    assert out_of(capsys, "encode", file, "--json", "--", "the cat") == expected
-    with pytest.raises(SystemExit, match="2"):
-        main(["encode", str(file), "--json", "the", "cat"])
-    assert "unrecognized arguments: cat" in capsys.readouterr().err
-
-
 def test_encode_reads_all_of_stdin_unchanged(file, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", Stdin(" é\r\n".encode()))
     assert json.loads(out_of(capsys, "encode", file, "--json")) == load_tokenizer(file).encode(
