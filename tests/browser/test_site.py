@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import json
 import re
+import string
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -438,6 +439,22 @@ def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
         if not any(re.search(rf"\b{answer}\.html", href or "") for href in first):
             missed[question] = first
     assert missed == {}
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_the_beginning_of_any_word_can_be_searched_for(page: Any, drawn: Any) -> None:
+    page.goto(f"{drawn[1]}docs/index.html")
+    page.get_by_role("button", name="Search").click()
+    field, results = page.locator("#tsd-search-input"), page.locator("#tsd-search-results a")
+    errors: list[Any] = []
+    page.on("pageerror", errors.append)
+    for letter in string.digits + string.ascii_lowercase:
+        field.fill("")
+        expect(results).to_have_count(0)
+        field.fill(letter)
+        expect(results.first, letter).to_be_visible()
+    assert errors == []
 
 
 def test_a_text_that_is_stopped_ends_with_what_was_held_then(visit: Any) -> None:
