@@ -448,7 +448,7 @@ def test_the_beginning_of_any_word_can_be_searched_for(page: Any, drawn: Any) ->
     page.get_by_role("button", name="Search").click()
     field, results = page.locator("#tsd-search-input"), page.locator("#tsd-search-results a")
     errors: list[Any] = []
-    page.on("pageerror", errors.append)
+    page.on("pageerror", lambda error: errors.append(error))
     for letter in string.digits + string.ascii_lowercase:
         field.fill("")
         expect(results).to_have_count(0)
