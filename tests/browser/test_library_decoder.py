@@ -13,8 +13,10 @@ import random
 import pytest
 from bridge_rig import VOCABULARY
 from pushes import PUSHED, pushed
+from small_tokenizers import FAMILIES
 
 import detok_py as d
+from detok_py import load_tokenizer
 
 pytestmark = pytest.mark.one_browser
 
@@ -31,8 +33,22 @@ def test_each_push_gives_what_the_core_gives(library, runtime):
     assert seen == expected
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_stream_begins_as_its_tokenizer_says_whatever_streams_came_before(
+    library, served, family
+):
+    vocabulary = load_tokenizer(json.dumps(FAMILIES[family]()).encode()).vocabulary
+    served.given["small.detok"] = (200, {}, vocabulary.pack())
+    rng = random.Random(family)
+    usual = [i for i in range(len(vocabulary)) if i not in vocabulary.eos_ids]
+    # Each id within a stream first, then each at the beginning of one.
+    runs = [rng.sample(usual, len(usual)), *[[i, i] for i in usual]]
+    seen = library.evaluate(PUSHED, [{"format": None}, runs, "/given/small.detok"])
+    assert seen == [list(pushed(d.Detokenizer(vocabulary), run)) for run in runs]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama2", "bert"])
+@pytest.mark.parametrize("name", ["gpt2", "qwen3", "llama2", "bert_uncased", "t5_small"])
 def test_random_ids_of_real_vocabularies_give_with_each_push_what_the_core_gives(
     library, served, data, name, tmp_path
 ):

@@ -73,7 +73,7 @@ export class State {
       blocked !== undefined && !then && channel === "content" ? [...blocked] : undefined;
     /** @type {Texts} */
     this.texts =
-      this.letters && !held && table?.vocabulary
+      this.letters && takesTokens && !held && table?.vocabulary
         ? table.textsOf(/** @type {string} */ (blocked))
         : [];
     this.text = text;
