@@ -48,7 +48,8 @@ class Replay(TCPServer):
     """Serves `answers`: {(method, path): Answer, or a list of them used in turn}. A function
     instead of an Answer is called with the JSON of the request.
 
-    `requests` has the (method, path, headers, body) of each request.
+    `requests` has the (method, path, headers, body) of each request; `connections` counts the
+    connections that were accepted.
     """
 
     def __init__(self, answers):
@@ -57,6 +58,7 @@ class Replay(TCPServer):
             for key, value in answers.items()
         }
         self.requests = []
+        self.connections = 0
         self.closed_early = 0
 
     @property
@@ -67,6 +69,7 @@ class Replay(TCPServer):
         return [json.loads(body) for _, asked, _, body in self.requests if asked == path and body]
 
     async def serve(self, reader, writer):
+        self.connections += 1
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 while await self._answer_request(reader, writer):

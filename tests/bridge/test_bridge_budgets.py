@@ -12,9 +12,9 @@ import time
 import tracemalloc
 
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, running, socket_to
-from test_bridge_gate import close_and_wait, close_code, frame, memory, opened
-from test_bridge_stream import FakeEngine
+from bridge_rig import TEXT, VOCABULARY, running, socket_to
+from test_bridge_gate import close_and_wait, close_code, frame, memory, raw_socket
+from test_bridge_stream import FakeEngine, scripted, websocket_of
 from waiting import eventually
 
 from detok_py.bridge.assets import Assets
@@ -25,20 +25,22 @@ from detok_py.protocol import wire
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
-SHORT = {"engine": "scripted", "text": TEXT, "pace": 0}
-
 
 async def served_meanwhile(bridge):
     """Return the seconds that another client waits for a short text."""
     begin = time.monotonic()
-    heard = await converse(bridge.stream, bridge.url, prompt="", params=SHORT)
-    assert heard.data == TEXT.encode()
+    assert (await scripted(bridge, TEXT)).data == TEXT.encode()
     return time.monotonic() - begin
 
 
+async def run_named(bridge, name):
+    runs = bridge.bridge.store.runs.by_id
+    await eventually(lambda: name in runs)
+    return runs[name]
+
+
 async def test_a_flood_of_unknown_messages_that_is_never_read_is_closed():
-    async with running() as bridge:
-        reader, writer = await opened(bridge)
+    async with running() as bridge, raw_socket(bridge) as (reader, writer):
         before = memory()
         flood = frame(1, b'{"type":"' + b"x" * 30 + b'"}') * 1000
         with contextlib.suppress(ConnectionError):
@@ -48,22 +50,20 @@ async def test_a_flood_of_unknown_messages_that_is_never_read_is_closed():
         assert await served_meanwhile(bridge) < 20
         assert await close_code(reader) in (4429, None)
         assert memory() - before < 20_000
-        await close_and_wait(writer)
 
 
 async def test_refused_requests_of_a_mebibyte_are_not_kept():
     async with running() as bridge:
-        reader, writer = await opened(bridge)
-        gc.collect()
-        before = memory()
-        text = "x" * 1_000_000
-        with contextlib.suppress(ConnectionError):
-            for n in range(40):
-                request = wire.message("generate", prompt=text, params={"no": n})
-                writer.write(frame(1, request.encode()))
-                await asyncio.wait_for(writer.drain(), 60)
-        assert await close_code(reader) in (4429, None)
-        await close_and_wait(writer)
+        async with raw_socket(bridge) as (reader, writer):
+            gc.collect()
+            before = memory()
+            text = "x" * 1_000_000
+            with contextlib.suppress(ConnectionError):
+                for n in range(40):
+                    request = wire.message("generate", prompt=text, params={"no": n})
+                    writer.write(frame(1, request.encode()))
+                    await asyncio.wait_for(writer.drain(), 60)
+            assert await close_code(reader) in (4429, None)
         assert all(not run.request for run in bridge.bridge.store.runs.by_id.values())
         gc.collect()
         assert memory() - before < 40_000
@@ -73,23 +73,20 @@ async def test_refused_requests_of_a_mebibyte_are_not_kept():
 async def test_long_scripted_texts_take_little_memory_and_hold_up_nobody(cut, size):
     faults = {"invalid": 0.01}
     params = {"engine": "scripted", "text": "\U0001f30d" * size, "cut": cut, "faults": faults}
-    async with running() as bridge:
+    async with running() as bridge, contextlib.AsyncExitStack() as stack:
         runs = bridge.bridge.store.runs.by_id
         gc.collect()
         before = memory()
         names = [f"a-long-text-{n:06}" for n in range(3)]
-        sockets = []
         for name in names:
-            ws = await socket_to(bridge)
-            sockets.append(ws)
+            ws = await stack.enter_async_context(socket_to(bridge))
+            stack.callback(ws.transport.abort)
             await ws.recv()
             request = {"type": "generate", "id": name, "prompt": "", "params": params}
             await ws.send(json.dumps(request, ensure_ascii=False))
         assert await served_meanwhile(bridge) < 20
         await eventually(lambda: all(name in runs and runs[name].log.position for name in names))
         assert memory() - before < 60_000
-        for ws in sockets:
-            ws.transport.abort()
 
 
 class Counting(FakeEngine):
@@ -115,27 +112,24 @@ async def test_a_client_with_20000_tokens_takes_less_than_100_kilobytes(cut):
     engine = Counting([]) if cut is None else None
     async with running(engine, vocabulary=VOCABULARY if cut else None) as bridge:
         await served_meanwhile(bridge)
-        reader, writer = await opened(bridge)
-        gc.collect()
-        tracemalloc.start()
-        asked = wire.message("generate", id="a-client-that-stays", prompt="", **request)
-        writer.write(frame(1, asked.encode()))
-        del asked, params, request, text
-        runs = bridge.bridge.store.runs.by_id
-        await eventually(lambda: "a-client-that-stays" in runs)
-        run = runs["a-client-that-stays"]
-        acknowledged = 0
-        while run.log.position < until:
-            await reader.read(1 << 16)
-            if run.log.position >= acknowledged + 512:
-                acknowledged = run.log.shown
-                writer.write(frame(1, wire.message("ack", n=acknowledged).encode()))
-        gc.collect()
-        taken = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert run.log.end is None
-        assert taken < 100_000
-        await close_and_wait(writer)
+        async with raw_socket(bridge) as (reader, writer):
+            gc.collect()
+            tracemalloc.start()
+            asked = wire.message("generate", id="a-client-that-stays", prompt="", **request)
+            writer.write(frame(1, asked.encode()))
+            del asked, params, request, text
+            run = await run_named(bridge, "a-client-that-stays")
+            acknowledged = 0
+            while run.log.position < until:
+                await reader.read(1 << 16)
+                if run.log.position >= acknowledged + 512:
+                    acknowledged = run.log.shown
+                    writer.write(frame(1, wire.message("ack", n=acknowledged).encode()))
+            gc.collect()
+            taken = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            assert run.log.end is None
+            assert taken < 100_000
 
 
 async def test_a_long_request_is_not_kept_while_its_answer_waits():
@@ -144,18 +138,15 @@ async def test_a_long_request_is_not_kept_while_its_answer_waits():
     request = frame(1, json.dumps(asked).encode())  # a mebibyte of escapes
     async with running() as bridge:
         await served_meanwhile(bridge)
-        _, writer = await opened(bridge)
-        tracemalloc.start()
-        writer.write(request)
-        runs = bridge.bridge.store.runs.by_id
-        await eventually(lambda: "a-client-that-waits" in runs)
-        run = runs["a-client-that-waits"]
-        await eventually(lambda: run.log.position and not run.reader.has_credit)
-        gc.collect()
-        taken = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert taken < 300_000
-        await close_and_wait(writer)
+        async with raw_socket(bridge) as (_, writer):
+            tracemalloc.start()
+            writer.write(request)
+            run = await run_named(bridge, "a-client-that-waits")
+            await eventually(lambda: run.log.position and not run.reader.has_credit)
+            gc.collect()
+            taken = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            assert taken < 300_000
 
 
 class Lost:
@@ -206,14 +197,7 @@ async def test_downloads_that_are_not_read_take_one_piece_each(tmp_path):
 async def test_a_socket_that_reads_nothing_is_aborted(monkeypatch):
     monkeypatch.setattr("detok_py.bridge.protocols.STALL_SECONDS", 0.2)
     steps = [Ids([n % 256]) for n in range(1000)]
-    async with running(FakeEngine([*steps, 3600.0]), vocabulary=VOCABULARY) as bridge:
-        _, writer = await opened(bridge)
-        [connection] = [
-            one
-            for one in bridge.server._uvicorn.server_state.connections
-            if type(one).__name__ == "StrictWebSocket"
-        ]
+    async with running(FakeEngine([*steps, 3600.0])) as bridge, raw_socket(bridge):
         # As if the kernel took nothing more.
-        connection.pause_writing()
+        websocket_of(bridge).pause_writing()
         await eventually(lambda: bridge.bridge.clients == 0)
-        await close_and_wait(writer)

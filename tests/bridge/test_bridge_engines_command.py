@@ -1,5 +1,6 @@
 """`detok engines`, against servers with the responses of engines."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -16,14 +17,18 @@ pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[2]
 
 
+VLLM = {("GET", "/version"): Answer({"version": "0.33"}), **vllm()}
+OLLAMA = {("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()}
+
+
 @pytest.mark.parametrize(
     ("answers", "kind", "fidelity"),
     [
         (llama(), "llama", "bytes"),
-        ({("GET", "/version"): Answer({"version": "0.33"}), **vllm()}, "vllm", "ids"),
+        (VLLM, "vllm", "ids"),
         (sglang(), "sglang", "ids"),
         (tgi(), "tgi", "ids"),
-        ({("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()}, "ollama", "text"),
+        (OLLAMA, "ollama", "text"),
     ],
 )
 async def test_an_engine_that_answers_is_listed_with_its_fidelity(answers, kind, fidelity):
@@ -34,11 +39,8 @@ async def test_an_engine_that_answers_is_listed_with_its_fidelity(answers, kind,
 
 
 async def test_a_loading_engine_is_listed_as_loading():
-    answers = {
-        **llama(),
-        ("GET", "/v1/models"): Answer({"error": {"message": "Loading model"}}, status=503),
-    }
-    async with Replay(answers) as server:
+    loading = Answer({"error": {"message": "Loading model"}}, status=503)
+    async with Replay({**llama(), ("GET", "/v1/models"): loading}) as server:
         found = await probe([server.url])
     assert "not ready" in found[0].ready
 
@@ -60,14 +62,11 @@ def test_without_an_engine_it_prints_how_to_start_one(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_usual_ports_are_probed_by_default():
-    assert {8080, 8000, 30000, 11434} <= set(PORTS)
-
-
 async def test_json_writes_one_object_per_line(capsys):
     async with Replay(llama()) as server:
-        [seen] = await probe([server.url])
-    assert json.loads(json.dumps(seen._asdict()))["kind"] == "llama"
+        assert await asyncio.to_thread(main, ["engines", "--json", server.url, server.url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["llama", "llama"]
 
 
 def rows_of(document):
@@ -78,17 +77,15 @@ def rows_of(document):
 
 async def test_the_document_about_rocm_says_what_is_found():
     rows = rows_of("rocm.md")
-    child = Replay(llama())
-    async with child:
+    async with Replay(llama()) as child:
         health = {"status": "ok", "all_models_loaded": [], "model_loaded": "m"}
+        health["backend_url"] = f"{child.url}/v1"
         answers = {
             "llama.cpp": llama(),
-            "vLLM": {("GET", "/version"): Answer({"version": "0.33"}), **vllm()},
+            "vLLM": VLLM,
             "SGLang": sglang(),
-            "Lemonade": {
-                ("GET", "/v1/health"): Answer({**health, "backend_url": f"{child.url}/v1"})
-            },
-            "Ollama": {("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()},
+            "Lemonade": {("GET", "/v1/health"): Answer(health)},
+            "Ollama": OLLAMA,
         }
         assert rows.keys() == answers.keys()
         for engine, (port, fidelity, line) in rows.items():

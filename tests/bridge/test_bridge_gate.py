@@ -44,19 +44,17 @@ from detok_py.protocol.events import Failed
 pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 
-async def raw(bridge, request, seconds=30.0):
-    """Send bytes; return the response, up to the close or until nothing arrives for `seconds`."""
+async def raw(bridge, request):
+    """Send bytes; return what arrives up to the close."""
     reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
     try:
         writer.write(request)
         await writer.drain()
-        return await asyncio.wait_for(reader.read(1 << 20), seconds)
+        return await asyncio.wait_for(reader.read(), 60)
     except ConnectionError:
         return b""
     finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
+        await close_and_wait(writer)
 
 
 def status_of(answer):
@@ -79,10 +77,18 @@ def upgrade(bridge, *headers, host=None, path="/stream", subprotocols="detok.v1"
 
 def get(bridge, path="/healthz", *headers, host=None, method="GET"):
     host_line = [f"Host: {host or bridge.host}"] if host != "" else []
-    return (
-        "\r\n".join([f"{method} {path} HTTP/1.1", *host_line, *headers, "Connection: close"])
-        + "\r\n\r\n"
-    ).encode("latin-1")
+    lines = [f"{method} {path} HTTP/1.1", *host_line, *headers, "Connection: close"]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+async def status(bridge, path="/healthz", *headers, **options):
+    """Return the status of a request."""
+    return status_of(await raw(bridge, get(bridge, path, *headers, **options)))
+
+
+def basic(password):
+    """Return the header of HTTP's basic authentication, with which the bridge takes any user."""
+    return "Authorization: Basic " + base64.b64encode(f"anybody:{password}".encode()).decode()
 
 
 async def upgraded(bridge, *headers, **options):
@@ -92,13 +98,13 @@ async def upgraded(bridge, *headers, **options):
     reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
     try:
         writer.write(upgrade(bridge, *headers, **options))
-        status = status_of(await asyncio.wait_for(reader.readline(), 60))
-        if status == 101:
+        answered = status_of(await asyncio.wait_for(reader.readline(), 60))
+        if answered == 101:
             await reader.readuntil(b"\r\n\r\n")
-            first, size = await reader.readexactly(2)
-            if first == 0x88:
-                return int.from_bytes((await reader.readexactly(size))[:2], "big")
-        return status
+            opcode, payload = await read_frame(reader)
+            if opcode == 8:
+                return int.from_bytes(payload[:2], "big")
+        return answered
     finally:
         await close_and_wait(writer)
 
@@ -115,12 +121,18 @@ async def opened(bridge):
     reader, writer = await asyncio.open_connection("127.0.0.1", bridge.port)
     writer.write(upgrade(bridge, f"Origin: {bridge.url}"))
     await reader.readuntil(b"\r\n\r\n")
-    head = await reader.readexactly(2)
-    size = head[1] & 127
-    if size == 126:
-        size = struct.unpack("!H", await reader.readexactly(2))[0]
-    await reader.readexactly(size)
+    await read_frame(reader)
     return reader, writer
+
+
+@contextlib.asynccontextmanager
+async def raw_socket(bridge):
+    """Yield such a connection, and close it."""
+    reader, writer = await opened(bridge)
+    try:
+        yield reader, writer
+    finally:
+        await close_and_wait(writer)
 
 
 def frame(opcode, payload, *, fin=True, masked=True, rsv=0, length=None):
@@ -133,23 +145,25 @@ def frame(opcode, payload, *, fin=True, masked=True, rsv=0, length=None):
         head += bytes([mask | 126]) + struct.pack("!H", size)
     else:
         head += bytes([mask | 127]) + struct.pack("!Q", size)
-    if masked:
-        return head + b"\0\0\0\0" + payload
-    return head + payload
+    return head + (b"\0\0\0\0" if masked else b"") + payload
 
 
-async def close_code(reader, seconds=60.0):
+async def read_frame(reader):
+    """Return the opcode and the payload of the server's next frame."""
+    first, size = await reader.readexactly(2)
+    if size == 126:
+        size = struct.unpack("!H", await reader.readexactly(2))[0]
+    elif size == 127:
+        size = struct.unpack("!Q", await reader.readexactly(8))[0]
+    return first & 15, await reader.readexactly(size)
+
+
+async def close_code(reader):
     """Return the code of the close frame, or None if the connection ends without one."""
     try:
         while True:
-            head = await asyncio.wait_for(reader.readexactly(2), seconds)
-            size = head[1] & 127
-            if size == 126:
-                size = struct.unpack("!H", await reader.readexactly(2))[0]
-            elif size == 127:
-                size = struct.unpack("!Q", await reader.readexactly(8))[0]
-            payload = await reader.readexactly(size)
-            if head[0] & 15 == 8:
+            opcode, payload = await asyncio.wait_for(read_frame(reader), 60)
+            if opcode == 8:
                 return struct.unpack("!H", payload[:2])[0] if payload else 1005
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
@@ -213,9 +227,7 @@ async def test_an_origin_that_differs_from_the_bridges_is_refused(kind):
             assert await upgraded(bridge, f"Origin: {said}") == refused, said
             other = await upgraded(bridge, f"Origin: {said}", subprotocols="chat")
             assert other == 403, said
-            assert (
-                status_of(await raw(bridge, get(bridge, "/healthz", f"Origin: {said}"))) == 403
-            ), said
+            assert await status(bridge, "/healthz", f"Origin: {said}") == 403, said
 
 
 async def test_the_bridges_own_names_are_accepted():
@@ -240,85 +252,58 @@ async def test_only_the_allowed_origins_are_accepted():
 async def test_two_origins_are_a_bad_request():
     async with running() as bridge:
         assert await upgraded(bridge, f"Origin: {bridge.url}", f"Origin: {bridge.url}") == 400
-        assert (
-            status_of(
-                await raw(
-                    bridge, get(bridge, "/", f"Origin: {bridge.url}", "Origin: http://evil.test")
-                )
-            )
-            == 400
-        )
+        two = [f"Origin: {bridge.url}", "Origin: http://evil.test"]
+        assert await status(bridge, "/", *two) == 400
 
 
-async def test_another_host_is_421():
+async def test_another_host_or_port_is_421():
     async with running() as bridge:
         for host in (
             "evil.test",
             f"evil.test:{bridge.port}",
             f"127.0.0.1.evil.test:{bridge.port}",
             f"localhost.:{bridge.port}",
+            f"127.0.0.1:{bridge.port + 1}",
+            "127.0.0.1",
+            "localhost",
         ):
             assert await upgraded(bridge, f"Origin: http://{host}", host=host) == 421
-            assert status_of(await raw(bridge, get(bridge, host=host))) == 421
+            assert await status(bridge, host=host) == 421
 
 
 async def test_a_missing_or_repeated_host_is_a_bad_request():
     async with running() as bridge:
-        assert status_of(await raw(bridge, get(bridge, host=""))) == 400
-        assert status_of(await raw(bridge, get(bridge, "/", f"Host: {bridge.host}"))) == 400
+        assert await status(bridge, host="") == 400
+        assert await status(bridge, "/", f"Host: {bridge.host}") == 400
         assert status_of(await raw(bridge, b"GET / HTTP/1.0\r\n\r\n")) == 400
 
 
-async def test_the_right_name_with_the_wrong_port_is_421():
-    async with running() as bridge:
-        for host in (f"127.0.0.1:{bridge.port + 1}", "127.0.0.1", "localhost"):
-            assert status_of(await raw(bridge, get(bridge, host=host))) == 421
-
-
 TOKEN = new_token()
+WRONG_TOKENS = {
+    "none": None,
+    "one character": ("A" if TOKEN[0] != "A" else "B") + TOKEN[1:],
+    "shorter": TOKEN[:-1],
+    "longer": TOKEN + "A",
+    "empty": "",
+    "long": "A" * 7000,
+    "earlier": new_token(),
+}
 
 
-def wrong_tokens():
-    changed = ("A" if TOKEN[0] != "A" else "B") + TOKEN[1:]
-    return {
-        "none": None,
-        "one character": changed,
-        "shorter": TOKEN[:-1],
-        "longer": TOKEN + "A",
-        "empty": "",
-        "long": "A" * 7000,
-        "earlier": new_token(),
-    }
-
-
-@pytest.mark.parametrize("kind", list(wrong_tokens()))
-async def test_every_request_without_the_right_token_is_refused(kind):
-    token = wrong_tokens()[kind]
+@pytest.mark.parametrize("token", WRONG_TOKENS.values(), ids=WRONG_TOKENS)
+async def test_every_request_without_the_right_token_is_refused(token):
     async with running(gate={"token": TOKEN}) as bridge:
-        tries = (
-            [[]]
-            if token is None
-            else [
-                [f"Authorization: Bearer {token}"],
-                ["Authorization: Basic " + base64.b64encode(f"detok:{token}".encode()).decode()],
-            ]
-        )
+        origin = f"Origin: {bridge.url}"
+        tries = [[]] if token is None else [[f"Authorization: Bearer {token}"], [basic(token)]]
         for headers in tries:
             refused = 431 if len("".join(headers)) > 8192 else 401
-            assert status_of(await raw(bridge, get(bridge, "/", *headers))) == refused
+            assert await status(bridge, "/", *headers) == refused
             told = 4401 if refused == 401 else refused
-            assert await upgraded(bridge, f"Origin: {bridge.url}", *headers) == told
-            assert (
-                await upgraded(bridge, f"Origin: {bridge.url}", *headers, subprotocols="chat")
-                == refused
-            )
+            assert await upgraded(bridge, origin, *headers) == told
+            assert await upgraded(bridge, origin, *headers, subprotocols="chat") == refused
         if token:
-            assert (
-                await upgraded(
-                    bridge, f"Origin: {bridge.url}", subprotocols=f"detok.v1, detok.token.{token}"
-                )
-                == 4401
-            )
+            offered = f"detok.v1, detok.token.{token}"
+            assert await upgraded(bridge, origin, subprotocols=offered) == 4401
 
 
 async def test_a_refused_origin_is_logged_once_with_the_option_that_allows_it(caplog):
@@ -339,19 +324,10 @@ async def test_a_refused_origin_is_logged_once_with_the_option_that_allows_it(ca
 
 async def test_the_token_is_accepted_as_header_password_or_subprotocol_but_not_in_a_url():
     async with running(gate={"token": TOKEN}) as bridge:
-        assert (
-            status_of(await raw(bridge, get(bridge, "/healthz", f"Authorization: Bearer {TOKEN}")))
-            == 200
-        )
-        basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
-        assert (
-            status_of(await raw(bridge, get(bridge, "/healthz", f"Authorization: Basic {basic}")))
-            == 200
-        )
-        assert (
-            status_of(await raw(bridge, get(bridge, "/healthz", "Authorization: Basic !!!"))) == 401
-        )
-        assert status_of(await raw(bridge, get(bridge, f"/healthz?token={TOKEN}"))) == 401
+        assert await status(bridge, "/healthz", f"Authorization: Bearer {TOKEN}") == 200
+        assert await status(bridge, "/healthz", basic(TOKEN)) == 200
+        assert await status(bridge, "/healthz", "Authorization: Basic !!!") == 401
+        assert await status(bridge, f"/healthz?token={TOKEN}") == 401
         async with socket_to(bridge, subprotocols=["detok.v1", f"detok.token.{TOKEN}"]) as ws:
             assert json.loads(await ws.recv())["type"] == "hello"
             assert ws.subprotocol == "detok.v1"
@@ -374,38 +350,22 @@ async def test_every_route_is_behind_the_gate():
         assert len(paths) >= 8
         for path in [*paths, "/nothing-here", "/runtime/manifest.json", "*"]:
             for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "TRACE"):
-                assert (
-                    status_of(await raw(bridge, get(bridge, path, host="evil.test", method=method)))
-                    == 421
-                ), (method, path)
-                assert (
-                    status_of(
-                        await raw(
-                            bridge, get(bridge, path, "Origin: http://evil.test", method=method)
-                        )
-                    )
-                    == 403
-                ), (method, path)
+                found = [
+                    await status(bridge, path, host="evil.test", method=method),
+                    await status(bridge, path, "Origin: http://evil.test", method=method),
+                ]
+                assert found == [421, 403], (method, path)
             assert await upgraded(bridge, "Origin: http://evil.test", path=path) == 4403, path
 
 
 @contextlib.contextmanager
-def serving(*options):
-    """Run `detok serve` with the scripted engine; yield its process and its URL. At the end the
-    process has `said`: the rest of its output, and its errors.
+def serving(*options, engine="scripted"):
+    """Run `detok serve`, with the engine that it chooses by itself if `engine` is None; yield its
+    process and its URL. At the end the process has `said`: the rest of its output, and its errors.
     """
+    words = ["serve", "--port=0", *([f"--engine={engine}"] if engine else []), *options]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "detok_py",
-            "serve",
-            "--port",
-            "0",
-            "--engine",
-            "scripted",
-            *options,
-        ],
+        [sys.executable, "-m", "detok_py", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -450,13 +410,9 @@ def test_a_bridge_beyond_loopback_prints_its_token_once_and_requires_it(option):
     """A bridge on loopback with a public name has a proxy in front."""
     with serving(option) as (process, url):
         token = process.stdout.readline().split()[-1]
-        assert httpx.get(url + "healthz", trust_env=False).status_code == 401
-        assert (
-            httpx.get(
-                url + "healthz", trust_env=False, headers={"authorization": "Bearer " + token}
-            ).status_code
-            == 200
-        )
+        for headers, expected in (({}, 401), ({"authorization": "Bearer " + token}, 200)):
+            answer = httpx.get(url + "healthz", trust_env=False, headers=headers)
+            assert answer.status_code == expected
     assert token not in "".join(process.said)
 
 
@@ -540,22 +496,12 @@ async def test_the_wheels_of_a_project_are_served_as_a_package_index(site):
 
 async def test_a_long_header_or_too_many_headers_are_431():
     async with running() as bridge:
-        assert status_of(await raw(bridge, get(bridge, "/", "X: " + "a" * 8192))) == 431
-        assert (
-            status_of(await raw(bridge, get(bridge, "/", *[f"X-{n}: 1" for n in range(65)]))) == 431
-        )
-        assert (
-            status_of(await raw(bridge, b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 70_000)) == 431
-        )
-        assert (
-            status_of(
-                await raw(
-                    bridge,
-                    get(bridge, "/healthz", "X: " + "a" * 8000, *[f"X-{n}: 1" for n in range(50)]),
-                )
-            )
-            == 200
-        )
+        many = [f"X-{n}: 1" for n in range(65)]
+        assert await status(bridge, "/", "X: " + "a" * 8192) == 431
+        assert await status(bridge, "/", *many) == 431
+        assert await status(bridge, "/healthz", "X: " + "a" * 8000, *many[:50]) == 200
+        unfinished = b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 70_000
+        assert status_of(await raw(bridge, unfinished)) == 431
 
 
 ALLOWED = "http://localhost:3000"
@@ -574,26 +520,22 @@ async def test_a_preflight_of_an_allowed_origin_needs_no_token():
         assert status_of(answer) == 204
         assert b"access-control-allow-headers: authorization\r\n" in answer.lower()
         assert b"vocabulary" not in answer
-        given = get(bridge, "/info", f"Origin: {ALLOWED}", "Authorization: Bearer secret")
-        assert status_of(await raw(bridge, given)) == 200
+        given = [f"Origin: {ALLOWED}", "Authorization: Bearer secret"]
+        assert await status(bridge, "/info", *given) == 200
         # Without the token the page is refused, and can read that.
         refused = await raw(bridge, get(bridge, "/info", f"Origin: {ALLOWED}"))
         assert status_of(refused) == 401
         assert f"access-control-allow-origin: {ALLOWED}\r\n".encode() in refused.lower()
-        other = get(bridge, "/info", "Origin: http://localhost:3001", *asks, method="OPTIONS")
-        assert status_of(await raw(bridge, other)) == 403
+        other = "Origin: http://localhost:3001"
+        assert await status(bridge, "/info", other, *asks, method="OPTIONS") == 403
 
 
 async def test_an_allowed_origin_is_allowed_with_its_own_scheme_only():
     async with running(gate={"allowed": ["http://tunnel.example"]}) as bridge:
-        for origin, host, status in [
-            ("http://tunnel.example", None, 200),
-            ("http://tunnel.example", "tunnel.example", 200),
-            ("https://tunnel.example", None, 403),
-            ("https://tunnel.example", "tunnel.example", 403),
-        ]:
-            answer = await raw(bridge, get(bridge, "/healthz", f"Origin: {origin}", host=host))
-            assert status_of(answer) == status, (origin, host)
+        for scheme, expected in (("http", 200), ("https", 403)):
+            for host in (None, "tunnel.example"):
+                origin = f"Origin: {scheme}://tunnel.example"
+                assert await status(bridge, "/healthz", origin, host=host) == expected, origin
 
 
 @pytest.mark.parametrize(
@@ -698,9 +640,7 @@ def test_a_runtime_file_is_sent_as_it_was_compressed_beside_if_that_is_still_it(
 @pytest.mark.full
 async def test_unfinished_requests_are_dropped_and_do_not_delay_others():
     async with running() as bridge:
-        slow = [await asyncio.open_connection("127.0.0.1", bridge.port) for _ in range(200)]
-        for _, writer in slow:
-            writer.write(b"GET / HTTP/1.1\r\nHost: ")
+        slow = await beginning(bridge, 200, b"GET / HTTP/1.1\r\nHost: ")
         begin = time.monotonic()
         async with httpx.AsyncClient(trust_env=False) as http:
             answers = [await http.get(bridge.url + "/healthz") for _ in range(5)]
@@ -714,7 +654,10 @@ async def test_unfinished_requests_are_dropped_and_do_not_delay_others():
             with contextlib.suppress(ConnectionError, TimeoutError):
                 await asyncio.wait_for(slow[n % 200][0].read(1), 0.01)
         assert time.monotonic() - begin < 60
-        assert await all_are_closed(slow)
+        for reader, writer in slow:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(1), 60) == b""
+            writer.close()
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -727,7 +670,7 @@ async def test_connections_without_a_request_make_room_for_requests(whole, monke
         idle = await beginning(bridge, 20, head)
         await eventually(lambda: len(open_now) == 20)
         for _ in range(30):
-            assert status_of(await raw(bridge, get(bridge))) == 200
+            assert await status(bridge) == 200
         assert len(open_now) <= 20
         for _, writer in idle:
             writer.close()
@@ -753,22 +696,12 @@ async def beginning(bridge, count, head):
     return opened
 
 
-async def all_are_closed(connections):
-    """Return whether the server has closed all connections."""
-    for reader, writer in connections:
-        with contextlib.suppress(ConnectionError):
-            if await asyncio.wait_for(reader.read(1), 60) != b"":
-                return False
-        writer.close()
-    return True
-
-
 async def test_writing_methods_are_not_allowed():
     async with running() as bridge:
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"):
             for path in ("/", "/info", "/stream", "/nope"):
-                answer = await raw(bridge, get(bridge, path, "Content-Length: 0", method=method))
-                assert status_of(answer) == 405, (method, path)
+                found = await status(bridge, path, "Content-Length: 0", method=method)
+                assert found == 405, (method, path)
 
 
 async def test_a_request_with_two_lengths_is_a_bad_request():
@@ -792,8 +725,7 @@ async def test_a_request_with_two_lengths_is_a_bad_request():
 
 
 async def test_a_message_over_a_mebibyte_is_1009_and_not_kept_in_memory():
-    async with running() as bridge:
-        reader, writer = await opened(bridge)
+    async with running() as bridge, raw_socket(bridge) as (reader, writer):
         before = memory()
         with contextlib.suppress(ConnectionError):
             writer.write(frame(1, b"", length=64 << 20, fin=True))
@@ -802,37 +734,30 @@ async def test_a_message_over_a_mebibyte_is_1009_and_not_kept_in_memory():
                 await writer.drain()
         assert await close_code(reader) in (1009, None)
         assert memory() - before < 8 << 10
-        await close_and_wait(writer)
 
 
 async def test_a_message_of_a_mebibyte_and_a_byte_is_closed_with_1009():
-    async with (
-        running() as bridge,
-        socket_to(bridge) as ws,
-    ):
+    async with running() as bridge, socket_to(bridge) as ws:
         await ws.recv()
-        with pytest.raises(websockets.ConnectionClosed) as closed:
+        with contextlib.suppress(websockets.ConnectionClosed):
             await ws.send("a" * ((1 << 20) + 1))
-            while True:
-                await ws.recv()
-        assert closed.value.rcvd.code == 1009
+        await ws.wait_closed()
+        assert ws.close_code == 1009
 
 
 async def test_a_frame_length_of_2_to_the_63_is_closed_at_once():
     async with running() as bridge:
         for length in (1 << 63, (1 << 64) - 1, (1 << 63) - 1, 1 << 40):
-            reader, writer = await opened(bridge)
-            before = memory()
-            writer.write(frame(2, b"", length=length) + b"a" * 4096)
-            if length >= 1 << 63:
-                assert await close_code(reader) in (1002, 1009, None)
-            assert memory() - before < 2 << 10
-            await close_and_wait(writer)
+            async with raw_socket(bridge) as (reader, writer):
+                before = memory()
+                writer.write(frame(2, b"", length=length) + b"a" * 4096)
+                if length >= 1 << 63:
+                    assert await close_code(reader) in (1002, 1009, None)
+                assert memory() - before < 2 << 10
 
 
 async def test_too_many_fragments_are_closed():
-    async with running() as bridge:
-        reader, writer = await opened(bridge)
+    async with running() as bridge, raw_socket(bridge) as (reader, writer):
         before = memory()
         with contextlib.suppress(ConnectionError):
             writer.write(frame(1, b"", fin=False))
@@ -841,16 +766,14 @@ async def test_too_many_fragments_are_closed():
                 await writer.drain()
         assert await close_code(reader) in (1008, 1009, None)
         assert memory() - before < 16 << 10
-        await close_and_wait(writer)
 
 
 async def test_invalid_utf_8_in_a_text_frame_is_1007():
     async with running() as bridge:
         for payload in (b"\xff", b"\xc3", b"\xed\xa0\x80", b'{"type":"\xf0\x9f"}'):
-            reader, writer = await opened(bridge)
-            writer.write(frame(1, payload))
-            assert await close_code(reader) == 1007, payload
-            await close_and_wait(writer)
+            async with raw_socket(bridge) as (reader, writer):
+                writer.write(frame(1, payload))
+                assert await close_code(reader) == 1007, payload
 
 
 async def test_frames_that_rfc_6455_forbids_are_1002():
@@ -858,10 +781,9 @@ async def test_frames_that_rfc_6455_forbids_are_1002():
         for bad in (frame(1, b"a", masked=False), frame(1, b"a", rsv=4), frame(1, b"a", rsv=1), frame(3, b"a"), frame(11, b""), frame(9,
         b"a" * 126),
                     frame(8, b"a"), frame(0, b"a"), frame(9, b"", fin=False)):  # fmt: skip
-            reader, writer = await opened(bridge)
-            writer.write(bad)
-            assert await close_code(reader) == 1002, bad
-            await close_and_wait(writer)
+            async with raw_socket(bridge) as (reader, writer):
+                writer.write(bad)
+                assert await close_code(reader) == 1002, bad
 
 
 @pytest.mark.parametrize(
@@ -872,16 +794,11 @@ async def test_frames_that_rfc_6455_forbids_are_1002():
     ],
 )
 async def test_bad_json_is_4400_and_does_not_affect_others(text):
+    params = {"engine": "scripted", "text": TEXT * 4, "cut": "byte", "pace": 400}
+    asked = {"prompt": "", "params": params}
     # With little credit and no ack, the answer can't end before the bad message arrives.
     async with running(store=MemoryStore(window={"tokens": 32, "bytes": 32})) as bridge:
-        other = asyncio.create_task(
-            converse(
-                bridge.stream,
-                bridge.url,
-                prompt="",
-                params={"engine": "scripted", "text": TEXT * 4, "cut": "byte", "pace": 400},
-            )
-        )
+        other = asyncio.create_task(converse(bridge.stream, bridge.url, **asked))
         victim = []
 
         async def break_rules(event, ws, session):
@@ -890,13 +807,7 @@ async def test_bad_json_is_4400_and_does_not_affect_others(text):
                 session.paused = True
                 await ws.send(text)
 
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": TEXT * 4, "cut": "byte", "pace": 400},
-            on_event=break_rules,
-        )
+        heard = await converse(bridge.stream, bridge.url, on_event=break_rules, **asked)
         assert isinstance(heard.end, Failed)
         assert heard.end.code == 4400
         # the run itself can be resumed
@@ -909,27 +820,23 @@ async def test_bad_json_is_4400_and_does_not_affect_others(text):
 
 async def test_a_flood_of_pings_is_closed():
     async with running() as bridge:
-        reader, writer = await opened(bridge)
-        with contextlib.suppress(ConnectionError):
-            for _ in range(100):
-                writer.write(frame(9, b"a" * 125) * 100)
-                await writer.drain()
-        assert await close_code(reader) in (1008, None)
-        await close_and_wait(writer)
-        reader, writer = await opened(bridge)
-        writer.write(frame(1, b'{"type":"ping"}') * 100)
-        assert await close_code(reader) == 4429
-        await close_and_wait(writer)
+        async with raw_socket(bridge) as (reader, writer):
+            with contextlib.suppress(ConnectionError):
+                for _ in range(100):
+                    writer.write(frame(9, b"a" * 125) * 100)
+                    await writer.drain()
+            assert await close_code(reader) in (1008, None)
+        async with raw_socket(bridge) as (reader, writer):
+            writer.write(frame(1, b'{"type":"ping"}') * 100)
+            assert await close_code(reader) == 4429
 
 
 async def test_a_peer_that_does_not_answer_pings_is_closed(monkeypatch):
     monkeypatch.setattr("detok_py.bridge.server.PING_SECONDS", 0.2)
-    async with running() as bridge:
-        reader, writer = await opened(bridge)
+    async with running() as bridge, raw_socket(bridge) as (reader, _):
         begin = time.monotonic()
         assert await close_code(reader) in (1011, None)
         assert time.monotonic() - begin > 0.3
-        await close_and_wait(writer)
 
 
 async def test_a_stalled_reader_holds_less_than_512_kib_and_loses_nothing():
@@ -937,24 +844,15 @@ async def test_a_stalled_reader_holds_less_than_512_kib_and_loses_nothing():
     params = {"engine": "scripted", "text": text, "cut": "random", "pace": 0}
     async with running() as bridge:
         runs = bridge.bridge.store.runs.by_id
-        _, writer = await opened(bridge)
-        try:
-            writer.write(
-                frame(
-                    1,
-                    wire.message(
-                        "generate", id=name, prompt="", want="bytes", params=params
-                    ).encode(),
-                )
-            )
+        async with raw_socket(bridge) as (_, writer):
+            asked = wire.message("generate", id=name, prompt="", want="bytes", params=params)
+            writer.write(frame(1, asked.encode()))
             await eventually(lambda: name in runs and runs[name].log.position >= 8192)
             await asyncio.sleep(0.1)
             # Nothing was acknowledged, so the engine waits for credit. A chunk of three bytes takes
             # 160 bytes in the log.
             assert runs[name].log.position < 8192 + 16
             assert runs[name].log.size < 512 << 10
-        finally:
-            await close_and_wait(writer)
         later = ClientSession()
         later.attach(name)
         heard = await converse(bridge.stream, bridge.url, later)
@@ -986,46 +884,24 @@ async def test_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
     caplog.set_level(logging.DEBUG)
     canary = "canary7f3a"
     async with running(gate={"token": canary * 4}) as bridge:
-        for headers in (
-            [f"Authorization: Bearer {canary}"],
-            ["Authorization: Basic " + base64.b64encode(f"a:{canary}".encode()).decode()],
-        ):
-            await raw(
-                bridge,
-                get(bridge, f"/{canary}?text={canary}", *headers, "Origin: http://evil.test"),
-            )
-            await raw(bridge, get(bridge, f"/?text={canary}", *headers))
-        await upgraded(
-            bridge, "Origin: http://evil.test", subprotocols=f"detok.v1, detok.token.{canary}"
-        )
-        await raw(bridge, canary.encode() + b" / HTTP/1.1\r\n" + canary.encode() + b"\r\n\r\n")
+        evil = "Origin: http://evil.test"
+        for header in (f"Authorization: Bearer {canary}", basic(canary)):
+            await raw(bridge, get(bridge, f"/{canary}?text={canary}", header, evil))
+            await raw(bridge, get(bridge, f"/?text={canary}", header))
+        await upgraded(bridge, evil, subprotocols=f"detok.v1, detok.token.{canary}")
+        await raw(bridge, f"{canary} / HTTP/1.1\r\n{canary}\r\n\r\n".encode())
+    asked = {"prompt": canary, "id": canary * 4, "params": {"engine": canary}}
     async with running() as bridge:
-        reader, writer = await opened(bridge)
-        writer.write(
-            frame(
-                1,
-                json.dumps(
-                    {
-                        "type": "generate",
-                        "prompt": canary,
-                        "id": canary * 4,
-                        "params": {"engine": canary},
-                    }
-                ).encode(),
-            )
-        )
-        writer.write(frame(1, canary.encode()))
-        answer = await asyncio.wait_for(reader.read(1 << 16), 60)
-        await close_and_wait(writer)
+        async with raw_socket(bridge) as (reader, writer):
+            writer.write(frame(1, wire.message("generate", **asked).encode()))
+            writer.write(frame(1, canary.encode()))
+            answer = await asyncio.wait_for(reader.read(1 << 16), 60)
         # The run's error has the id that the client chose, and nothing else of the request.
         assert canary not in answer.decode("latin-1").replace(canary * 4, "")
-        await converse(bridge.stream, bridge.url, prompt=canary, params={"text": canary, "pace": 0})
-        await converse(
-            bridge.stream,
-            bridge.url,
-            prompt="",
-            params={"engine": "scripted", "text": canary, "pace": 0, "faults": {"crash": 3}},
-        )
+        params = {"engine": "scripted", "text": canary, "pace": 0}
+        await converse(bridge.stream, bridge.url, prompt=canary, params=params)
+        params["faults"] = {"crash": 3}
+        await converse(bridge.stream, bridge.url, prompt="", params=params)
     ours = [
         record
         for record in caplog.records
@@ -1037,15 +913,10 @@ async def test_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
 
 
 def test_the_debug_log_has_events_and_no_content():
+    params = {"text": "canary", "cut": "byte", "pace": 0}
     with serving("--log-level", "debug") as (process, url):
-        asyncio.run(
-            converse(
-                url.replace("http", "ws") + "stream",
-                url.rstrip("/"),
-                prompt="canary",
-                params={"text": "canary", "cut": "byte", "pace": 0},
-            )
-        )
+        stream = url.replace("http", "ws") + "stream"
+        asyncio.run(converse(stream, url.rstrip("/"), prompt="canary", params=params))
         httpx.get(url + "?text=canary", trust_env=False)
         httpx.get(url + "canary", trust_env=False)
     out, errors = process.said

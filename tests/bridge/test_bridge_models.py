@@ -8,7 +8,7 @@ import httpx
 import pytest
 from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
 from engine_replay import Answer, Replay
-from test_bridge_stream import FakeEngine
+from test_bridge_stream import FakeEngine, scripted
 from waiting import eventually
 
 from detok_py.bridge import attached
@@ -17,6 +17,7 @@ from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.lemonade import Lemonade
 from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.find import find_vocabulary
+from detok_py.bridge.store import MemoryStore
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
@@ -31,37 +32,30 @@ SUMS = {name: Vocabulary.from_bytes(pieces).sha256 for name, pieces in PIECES.it
 def model(name, *, path=None):
     """Return what a llama-server with a model of a few tokens answers."""
     pieces = PIECES[name]
+    props = {"default_generation_settings": {}, "model_path": path or f"/m/{name}.gguf"}
     entries = [{"id": i, "bytes": list(piece)} for i, piece in enumerate(pieces)]
+    completion = {
+        "tokens": [0],
+        "model": name,
+        "stop_type": "limit",
+        "completion_probabilities": [{"top_logprobs": entries}],
+    }
+
+    def tokenize(body):
+        first = {"id": 0, "piece": pieces[0].decode()}
+        return Answer({"tokens": [first if body.get("with_pieces") else 0]})
+
     return {
-        ("GET", "/props"): [
-            Answer({"default_generation_settings": {}, "model_path": path or f"/m/{name}.gguf"})
-        ],
+        ("GET", "/props"): [Answer(props)],
         ("GET", "/v1/models"): [Answer({"data": [{"id": "m", "meta": {"n_vocab": len(pieces)}}]})],
-        ("POST", "/tokenize"): [
-            lambda body: Answer(
-                {
-                    "tokens": [{"id": 0, "piece": pieces[0].decode()}]
-                    if body.get("with_pieces")
-                    else [0]
-                }
-            )
-        ],
-        ("POST", "/completion"): [
-            Answer(
-                {
-                    "tokens": [0],
-                    "model": name,
-                    "stop_type": "limit",
-                    "completion_probabilities": [{"top_logprobs": entries}],
-                }
-            )
-        ],
+        ("POST", "/tokenize"): [tokenize],
+        ("POST", "/completion"): [Answer(completion)],
     }
 
 
-def bridge_for(replay, **options):
-    engine = LlamaServer(check_address(replay.url))
-    return running(engine, vocabulary=None, find_vocabulary=find_vocabulary, **options)
+def bridge_for(replay, engine=LlamaServer, **options):
+    found = {"vocabulary": None, "find_vocabulary": find_vocabulary, **options}
+    return running(engine(check_address(replay.url)), **found)
 
 
 def ask(bridge, **options):
@@ -71,8 +65,8 @@ def ask(bridge, **options):
 
 async def greeted(bridge):
     ws = await socket_to(bridge)
-    hello = message(await ws.recv())
-    return ws, hello["vocabulary"] and hello["vocabulary"]["sha256"]
+    vocabulary = message(await ws.recv()).get("vocabulary")
+    return ws, vocabulary and vocabulary["sha256"]
 
 
 async def last_message(ws):
@@ -104,7 +98,6 @@ async def test_a_client_that_knows_the_earlier_vocabulary_is_told_the_new_one(pa
 
 
 async def test_a_model_of_the_same_size_and_name_is_noticed_by_its_tokens():
-
     async with Replay(model("one", path="/m")) as replay, bridge_for(replay) as bridge:
         ws, _ = await greeted(bridge)
         replay.answers = model("other", path="/m")
@@ -127,17 +120,15 @@ async def test_a_failed_request_does_not_leave_the_bridge_refusing():
 
 
 async def test_a_given_tokenizer_is_refused_only_while_it_does_not_match():
-    engine_vocabulary = Vocabulary.from_bytes(PIECES["one"])
-    async with Replay(model("one")) as replay:
-        engine = LlamaServer(check_address(replay.url))
-        async with running(engine, vocabulary=engine_vocabulary) as bridge:
-            assert isinstance((await ask(bridge)).end, Finished)
-            replay.answers = model("two")
-            refused = (await ask(bridge)).end
-            assert refused.code == 4409
-            assert "given tokenizer" in refused.message
-            replay.answers = model("one")
-            assert isinstance((await ask(bridge)).end, Finished)
+    given = {"vocabulary": Vocabulary.from_bytes(PIECES["one"]), "find_vocabulary": None}
+    async with Replay(model("one")) as replay, bridge_for(replay, **given) as bridge:
+        assert isinstance((await ask(bridge)).end, Finished)
+        replay.answers = model("two")
+        refused = (await ask(bridge)).end
+        assert refused.code == 4409
+        assert "given tokenizer" in refused.message
+        replay.answers = model("one")
+        assert isinstance((await ask(bridge)).end, Finished)
 
 
 async def test_a_vocabulary_that_was_not_found_is_looked_for_again(monkeypatch):
@@ -147,14 +138,12 @@ async def test_a_vocabulary_that_was_not_found_is_looked_for_again(monkeypatch):
     async def find(engine):
         return found[-1] if found else None
 
-    async with Replay(model("one")) as replay:
-        engine = LlamaServer(check_address(replay.url))
-        async with running(engine, vocabulary=None, find_vocabulary=find) as bridge:
-            assert (await ask(bridge)).of(Hello)[0].vocabulary is None
-            found.append((Vocabulary.from_bytes(PIECES["one"]), None))
-            assert (await ask(bridge)).of(Hello)[0].vocabulary is None
-            monkeypatch.setattr(attached, "FIND_SECONDS", 0.0)
-            assert (await ask(bridge)).of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
+    async with Replay(model("one")) as replay, bridge_for(replay, find_vocabulary=find) as bridge:
+        assert (await ask(bridge)).of(Hello)[0].vocabulary is None
+        found.append((Vocabulary.from_bytes(PIECES["one"]), None))
+        assert (await ask(bridge)).of(Hello)[0].vocabulary is None
+        monkeypatch.setattr(attached, "FIND_SECONDS", 0.0)
+        assert (await ask(bridge)).of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
 
 
 async def test_a_model_whose_name_is_no_text_is_told_to_clients():
@@ -169,25 +158,21 @@ async def test_a_model_whose_name_is_no_text_is_told_to_clients():
 
 
 async def test_a_client_in_mid_answer_is_told_when_another_client_finds_another_model():
-    async with Replay(model("one")) as replay, bridge_for(replay) as bridge:
+    store = MemoryStore(window={"tokens": 16, "bytes": 64})
+    async with Replay(model("one")) as replay, bridge_for(replay, store=store) as bridge:
         ws, _ = await greeted(bridge)
-        await ws.send(
-            wire.message("generate", prompt="hi", want="ids", params={"max_tokens": 5000})
-        )
-        run = await a_run(bridge)
+        params = {"max_tokens": 5000}
+        await ws.send(wire.message("generate", prompt="hi", want="ids", params=params))
+        await eventually(lambda: store.runs.by_id)
+        [run] = store.runs.by_id.values()
         # Nothing is acknowledged, so the engine is not asked for more.
-        await eventually(lambda: run.log.position >= 1024)
+        await eventually(lambda: run.log.position >= 16)
         replay.answers = model("two")
         other, told = await greeted(bridge)
         assert told == SUMS["two"]
         error = await last_message(ws)
         assert (error["code"], error["vocabulary"]["sha256"]) == (4409, SUMS["two"])
         await ws.close(), await other.close()
-
-
-async def a_run(bridge):
-    await eventually(lambda: bridge.bridge.store.runs.by_id)
-    return next(iter(bridge.bridge.store.runs.by_id.values()))
 
 
 async def test_step_mode_notices_that_its_server_was_restarted_between_two_steps():
@@ -219,13 +204,13 @@ async def test_ids_of_an_earlier_vocabulary_are_not_resumed_under_another():
 
 async def test_a_client_that_came_while_the_engine_was_down_reconnects_to_learn_its_vocabulary():
     async with Replay({}) as replay, bridge_for(replay) as bridge:
-        ws, told = await greeted_without_vocabulary(bridge)
+        ws, told = await greeted(bridge)
         assert told is None
         replay.answers = model("one")
         session = ClientSession()
         session.generate(prompt="hi", want="ids", params={"max_tokens": 3})
         session.opened()
-        session.receive(told_hello)
+        session.receive(wire.message("hello", protocol="detok.v1"))
         for frame in session.frames():
             await ws.send(frame)
         await ws.wait_closed()
@@ -236,14 +221,6 @@ async def test_a_client_that_came_while_the_engine_was_down_reconnects_to_learn_
     assert heard.end == Finished("length", 3, None)
 
 
-told_hello = wire.message("hello", protocol="detok.v1")
-
-
-async def greeted_without_vocabulary(bridge):
-    ws = await socket_to(bridge)
-    return ws, message(await ws.recv()).get("vocabulary")
-
-
 async def test_a_lemonade_that_moves_its_port_is_followed():
     async with Replay(model("one")) as first, Replay(model("two")) as second, Replay({}) as front:
 
@@ -251,8 +228,7 @@ async def test_a_lemonade_that_moves_its_port_is_followed():
             front.answers = {("GET", "/v1/health"): [Answer({"backend_url": backend.url + "/v1"})]}
 
         names(first)
-        engine = Lemonade(check_address(front.url))
-        async with running(engine, vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+        async with bridge_for(front, Lemonade) as bridge:
             assert (await ask(bridge)).of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
             names(second)
             heard = await ask(bridge)
@@ -271,11 +247,9 @@ async def test_clients_at_the_same_time_share_one_look_at_the_engine():
     engine.open = open
     async with running(engine) as bridge:
         before = len(looks)
-        sockets = [socket_to(bridge) for _ in range(6)]
-        opened = await asyncio.gather(*[one.__aenter__() for one in sockets])
-        await asyncio.gather(*[ws.recv() for ws in opened])
+        greetings = await asyncio.gather(*[greeted(bridge) for _ in range(6)])
         assert len(looks) - before <= 3
-        await asyncio.gather(*[ws.close() for ws in opened])
+        await asyncio.gather(*[ws.close() for ws, _ in greetings])
 
 
 async def test_an_engine_that_hangs_does_not_hold_up_a_client_that_resumes(monkeypatch):
@@ -307,8 +281,7 @@ async def test_an_engine_that_hangs_does_not_hold_up_a_client_that_resumes(monke
 
 async def test_a_scripted_text_streams_while_the_engine_is_down():
     async with running(FakeEngine([], down="No engine.")) as bridge:
-        params = {"engine": "scripted", "text": TEXT, "pace": 0}
-        heard = await converse(bridge.stream, bridge.url, prompt="", params=params)
+        heard = await scripted(bridge, TEXT)
     assert heard.data == TEXT.encode()
     assert VOCABULARY.sha256 == heard.of(Hello)[0].vocabulary["sha256"]
 

@@ -9,11 +9,11 @@ import asyncio
 import random
 
 import pytest
-import websockets
 from bridge_rig import VOCABULARY, Conversation, converse, running, socket_to
 from cutting_proxy import DOWN, UP, CuttingProxy
+from test_bridge_stream import FakeEngine
 
-from detok_py.bridge.engines import End, Ids, Info, Raw
+from detok_py.bridge.engines import End, Ids, Raw
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Failed, Finished, Tokens
 
@@ -23,44 +23,26 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 TOKENS = [(n * 37) % 256 if n % 3 else 257 for n in range(60)]
 
 
-class CountingEngine:
+class CountingEngine(FakeEngine):
     """Sends TOKENS as ids or as bytes in small chunks, and counts its generations."""
 
     def __init__(self, gives="ids", pause=0.0):
-        self.gives_ = gives
+        super().__init__([], gives)
         self.pause = pause
         self.generations = 0
         self.finished = 0
-
-    async def open(self):
-        pass
-
-    def info(self):
-        return Info("counting", self.gives_)
-
-    def gives(self, request):
-        return self.gives_
-
-    async def vocabulary(self):
-        return None
-
-    async def refuse_vocabulary(self, vocabulary):
-        return None
 
     async def generate(self, request):
         self.generations += 1
         for at in range(0, len(TOKENS), 3):
             ids = TOKENS[at : at + 3]
-            if self.gives_ == "ids":
+            if self.gives(request) == "ids":
                 yield Ids(ids)
             else:
                 yield Raw(b"".join(VOCABULARY.token_bytes(i) for i in ids))
             await asyncio.sleep(self.pause)
         self.finished += 1
         yield End("eos")
-
-    async def close(self):
-        pass
 
 
 EXPECTED = b"".join(VOCABULARY.token_bytes(i) for i in TOKENS)
@@ -115,8 +97,9 @@ async def test_a_cut_at_a_sample_of_bytes_does_not_change_the_text(want, way, ho
 async def test_schedules_of_two_and_three_cuts_do_not_change_the_text(seed):
     rng = random.Random(seed)
     want = rng.choice(["ids", "both", "bytes"])
-    engine = CountingEngine("ids" if rng.random() < 0.7 else "text")
-    want = "bytes" if engine.gives_ == "text" else want
+    gives = "ids" if rng.random() < 0.7 else "text"
+    want = "bytes" if gives == "text" else want
+    engine = CountingEngine(gives)
     async with running(engine) as bridge:
         whole = await length_of_an_exchange(bridge, engine, want)
         for _ in range(17):
@@ -162,13 +145,11 @@ async def test_a_half_open_socket_is_replaced_and_the_run_continues():
         # The old socket stays open, but nothing reads it.
         session.lost(1006)
         rest = await converse(bridge.stream, bridge.url, session)
-        with pytest.raises(websockets.ConnectionClosed) as closed:
-            while True:
-                await old.recv()
+        await old.wait_closed()
     assert heard.data + rest.data == EXPECTED
     assert isinstance(rest.end, Finished)
     assert engine.generations == 1
-    assert closed.value.rcvd.code == 4499
+    assert old.close_code == 4499
 
 
 async def test_after_a_killed_bridge_the_run_fails_and_the_partial_text_is_kept():
@@ -201,7 +182,6 @@ async def test_after_a_killed_bridge_the_run_fails_and_the_partial_text_is_kept(
 
 
 async def test_a_bridge_that_stays_away_is_an_error_when_it_no_longer_keeps_the_run():
-    session = ClientSession()
     async with running(CountingEngine(pause=0.02)) as bridge, CuttingProxy(bridge.port) as proxy:
 
         async def kill(event, ws, session):
@@ -209,15 +189,8 @@ async def test_a_bridge_that_stays_away_is_an_error_when_it_no_longer_keeps_the_
                 proxy.cuts = [(DOWN, 0, "reset")] * 20
                 ws.transport.abort()
 
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            session,
-            on_event=kill,
-            via=proxy.port,
-            wait_factor=0.01,
-            prompt="hi",
-        )
+        options = {"on_event": kill, "via": proxy.port, "wait_factor": 0.01}
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", **options)
         assert len(proxy.lengths) == 1 + 13  # 64 seconds, had they been waited for
     assert heard.end.code == 1006
     assert EXPECTED.startswith(heard.data)

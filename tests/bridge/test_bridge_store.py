@@ -4,15 +4,12 @@ stickiness.
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import re
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import httpx
@@ -39,22 +36,6 @@ ROOT = Path(__file__).resolve().parents[2]
 def redis():
     with redis_server() as server:
         yield server
-
-
-async def through(port, cuts=(), *, want="both", seconds=20.0, on_event=None, **generate):
-    """Run a generation through cuts and the balancer."""
-    async with CuttingProxy(port, cuts) as proxy:
-        session = ClientSession(ack_every=8, max_attempts=40)
-        return await converse(
-            STREAM,
-            ORIGIN,
-            session,
-            wait_factor=0.05,
-            via=proxy.port,
-            seconds=seconds,
-            on_event=on_event,
-            **{"prompt": "hi", "want": want, **generate},
-        )
 
 
 @contextlib.asynccontextmanager
@@ -85,6 +66,28 @@ async def exchange(ws, session, heard, until):
             heard.events.append(event)
     for frame in session.frames():
         await ws.send(frame)
+
+
+async def begun_and_lost(bridge, **options):
+    """Begin a run at a replica, and lose the socket; return the session and its conversation."""
+    session, heard = ClientSession(**options), Conversation()
+    session.generate(prompt="hi")
+    async with socket(bridge, session) as ws:
+        await exchange(ws, session, heard, lambda: session.position > 2)
+    session.lost(1006)
+    return session, heard
+
+
+def converse_at(place, session=None, **options):
+    """Run a generation at a replica, or through the balancer."""
+    return converse(STREAM, ORIGIN, session, via=place.port, **options)
+
+
+def attached(run_id, position=0):
+    """Return the session of another client that reads a run."""
+    session = ClientSession()
+    session.attach(run_id, position)
+    return session
 
 
 async def kill(bridge):
@@ -120,7 +123,9 @@ async def test_cuts_between_replicas_change_nothing_and_generate_once(redis, wan
                 way = rng.choice([UP, DOWN])
                 at = rng.randrange(480 if way == UP else 900)
                 cuts.append((way, at, rng.choice(["close", "reset"])))
-            heard = await through(balancer.port, cuts, want=want)
+            session = ClientSession(ack_every=8, max_attempts=40)
+            async with CuttingProxy(balancer.port, cuts) as proxy:
+                heard = await converse_at(proxy, session, prompt="hi", want=want, wait_factor=0.05)
             assert isinstance(heard.end, Finished), (cuts, heard.end)
             assert heard.data == EXPECTED, cuts
             assert engine.generations == n + 1, cuts
@@ -137,34 +142,13 @@ async def test_a_client_that_lost_started_does_not_start_twice(redis):
                     await ws.send(frame)
                 await eventually(lambda: engine.generations == 1)
             session.lost(1006)
-        heard = await converse(STREAM, ORIGIN, session, via=balancer.port, wait_factor=0.1)
+        heard = await converse_at(balancer, session, wait_factor=0.1)
     assert (engine.generations, heard.data) == (1, EXPECTED)
-
-
-@pytest.mark.full
-async def test_a_newer_socket_at_another_replica_takes_the_run_over(redis):
-    async with replicas(2, redis, pause=0.02) as (bridges, _, engine):
-        session, heard = ClientSession(), Conversation()
-        session.generate(prompt="hi")
-        async with socket(bridges[0], session) as old:
-            await exchange(old, session, heard, lambda: session.position > 8)
-            session.lost(1006)
-            async with socket(bridges[1], session) as new:
-                await exchange(new, session, heard, lambda: heard.end is not None)
-            with pytest.raises(websockets.ConnectionClosed) as closed:
-                while True:
-                    await asyncio.wait_for(old.recv(), 60)
-    assert closed.value.rcvd.code == 4499
-    assert (heard.data, engine.generations) == (EXPECTED, 1)
 
 
 async def test_a_cancel_reaches_the_producer_at_another_replica(redis):
     async with replicas(2, redis, pause=0.3) as (bridges, _, engine):
-        session, heard = ClientSession(), Conversation()
-        session.generate(prompt="hi")
-        async with socket(bridges[0], session) as ws:
-            await exchange(ws, session, heard, lambda: session.position > 2)
-        session.lost(1006)
+        session, heard = await begun_and_lost(bridges[0])
         async with socket(bridges[1], session) as ws:
             await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
             session.cancel()
@@ -179,11 +163,7 @@ async def test_a_reader_elsewhere_gives_the_producer_credit(redis):
     """The engine waits for a reader at another replica, and goes on with its acks."""
     window = {"tokens": 12, "bytes": 64}
     async with replicas(2, redis, window=window, keep_seconds=60) as (bridges, _, engine):
-        session, heard = ClientSession(ack_every=4), Conversation()
-        session.generate(prompt="hi")
-        async with socket(bridges[0], session) as ws:
-            await exchange(ws, session, heard, lambda: bool(heard.of(Started)))
-        session.lost(1006)
+        session, heard = await begun_and_lost(bridges[0], ack_every=4)
         await asyncio.sleep(0.05)
         assert engine.finished == 0
         async with socket(bridges[1], session) as ws:
@@ -193,19 +173,13 @@ async def test_a_reader_elsewhere_gives_the_producer_credit(redis):
 
 async def test_a_killed_producer_is_an_explicit_end_and_the_text_is_kept(redis):
     async with replicas(2, redis, pause=0.5, lease=2, poll=0.1) as (bridges, _, engine):
-        session, heard = ClientSession(), Conversation()
-        session.generate(prompt="hi")
-        async with socket(bridges[0], session) as ws:
-            await exchange(ws, session, heard, lambda: session.position > 2)
-        session.lost(1006)
+        session, heard = await begun_and_lost(bridges[0])
         async with socket(bridges[1], session) as ws:
             await exchange(ws, session, heard, lambda: len(heard.of(Started)) == 2)
             await kill(bridges[0])
             await exchange(ws, session, heard, lambda: heard.end is not None)
         # It is the end at every replica.
-        again = ClientSession()
-        again.attach(session.run_id)
-        same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)
+        same = await converse_at(bridges[1], attached(session.run_id))
     assert (heard.end.code, heard.end.retry) == (4503, True)
     assert heard.data
     assert EXPECTED.startswith(heard.data)
@@ -216,37 +190,15 @@ async def test_a_killed_producer_is_an_explicit_end_and_the_text_is_kept(redis):
 @pytest.mark.full
 async def test_a_killed_reader_loses_nothing(redis):
     async with replicas(3, redis, pause=0.02) as (bridges, balancer, engine):
-        session, heard = ClientSession(), Conversation()
-        session.generate(prompt="hi")
-        async with socket(bridges[0], session) as ws:
-            await exchange(ws, session, heard, lambda: session.position > 2)
-        session.lost(1006)
+        session, heard = await begun_and_lost(bridges[0])
         with contextlib.suppress(websockets.ConnectionClosed):
             async with socket(bridges[1], session) as ws:
                 await exchange(ws, session, heard, lambda: session.position > 12)
                 await kill(bridges[1])
                 await exchange(ws, session, heard, lambda: heard.end is not None)
         session.lost(1006)
-        rest = await converse(STREAM, ORIGIN, session, via=balancer.port, wait_factor=0.1)
+        rest = await converse_at(balancer, session, wait_factor=0.1)
     assert heard.data + rest.data == EXPECTED
-    assert engine.generations == 1
-
-
-async def test_the_same_id_with_another_request_is_refused(redis):
-    async with replicas(2, redis) as (bridges, _, engine):
-        run_id = "0123456789abcdef-another"
-        first = await converse(
-            STREAM, ORIGIN, via=bridges[0].port, prompt="hi", want="ids", run_id=run_id
-        )
-        other = await converse(
-            STREAM, ORIGIN, via=bridges[1].port, prompt="ho", want="ids", run_id=run_id
-        )
-        same = await converse(
-            STREAM, ORIGIN, via=bridges[1].port, prompt="hi", want="ids", run_id=run_id
-        )
-    assert isinstance(first.end, Finished)
-    assert (other.end.code, other.data) == (4400, b"")
-    assert (same.data, same.end) == (EXPECTED, first.end)
     assert engine.generations == 1
 
 
@@ -254,17 +206,15 @@ async def test_the_same_id_with_another_request_is_refused(redis):
 async def test_a_position_ahead_of_the_log_is_gone_and_not_a_breach(redis):
     async with replicas(2, redis) as (bridges, _, _):
         session = ClientSession()
-        await converse(STREAM, ORIGIN, session, via=bridges[0].port, prompt="hi", want="ids")
-        ahead = ClientSession()
-        ahead.attach(session.run_id, 1000)
-        heard = await converse(STREAM, ORIGIN, ahead, via=bridges[1].port)
+        await converse_at(bridges[0], session, prompt="hi", want="ids")
+        heard = await converse_at(bridges[1], attached(session.run_id, 1000))
     assert heard.end.code == 4410
 
 
 async def test_keys_have_no_run_id_and_no_prompt(redis):
     async with replicas(1, redis) as (bridges, _, _):
         session = ClientSession()
-        await converse(STREAM, ORIGIN, session, via=bridges[0].port, prompt="a secret", want="ids")
+        await converse_at(bridges[0], session, prompt="a secret", want="ids")
         client = bridges[0].bridge.store.link.client
         tag = bridges[0].bridge.store.tag_of(session.run_id)
         keys = await client.keys("*" + tag + "*")
@@ -284,9 +234,7 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
                 await exchange(ws, session, heard, lambda: session.position > 2)
                 redis.kill()
                 refused = ClientSession(max_attempts=1)
-                other = await converse(
-                    STREAM, ORIGIN, refused, via=bridges[0].port, wait_factor=0, prompt="hi"
-                )
+                other = await converse_at(bridges[0], refused, wait_factor=0, prompt="hi")
                 assert other.events[1].code == 4503
                 assert "store" in other.events[1].message
                 await exchange(ws, session, heard, lambda: heard.end is not None)
@@ -300,9 +248,7 @@ async def test_while_redis_is_away_runs_go_on_here_and_new_ones_are_refused():
             await eventually(lambda: bridges[0].bridge.store.state.away is None)
             shared = bridges[0].bridge.store.shared[session.run_id]
             await eventually(lambda: shared.settled)
-            again = ClientSession()
-            again.attach(session.run_id)
-            same = await converse(STREAM, ORIGIN, again, via=bridges[1].port)
+            same = await converse_at(bridges[1], attached(session.run_id))
     assert "could not have been resumed elsewhere" in heard.end.note
     assert (heard.data, engine.generations) == (EXPECTED, 1)
     assert (same.data, same.end) == (EXPECTED, heard.end)
@@ -314,9 +260,7 @@ async def test_a_store_that_has_just_been_started_takes_no_new_runs():
             # A Redis that is slow to answer on a busy machine is refused with other words.
             for _ in range(20):
                 session = ClientSession(max_attempts=1)
-                heard = await converse(
-                    STREAM, ORIGIN, session, via=bridges[0].port, wait_factor=0, prompt="hi"
-                )
+                heard = await converse_at(bridges[0], session, wait_factor=0, prompt="hi")
                 refusal = heard.events[1]
                 assert refusal.code == 4503
                 if "cannot be reached" not in refusal.message:
@@ -333,10 +277,13 @@ def test_an_address_that_is_none_is_one_sentence(url):
         RedisStore(url)
 
 
+TOKEN = "a-token-that-all-replicas-have"
+
+
 class Replica:
     """The `bridge` of deploy/compose.yaml, without its container."""
 
-    def __init__(self, redis, token):
+    def __init__(self, redis):
         compose = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text("utf-8"))
         changed = {
             "--engine": "scripted",
@@ -344,16 +291,14 @@ class Replica:
             "--port": "0",
             "--store": redis.url,
         }
+        command = [word.partition("=") for word in compose["services"]["bridge"]["command"]]
         words = [
-            f"{name}={changed.get(name, value)}" if value else name
-            for name, _, value in [
-                word.partition("=") for word in compose["services"]["bridge"]["command"]
-            ]
+            f"{name}={changed.get(name, value)}" if value else name for name, _, value in command
         ]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "detok_py", *words],
             cwd=ROOT,
-            env={**os.environ, "DETOK_TOKEN": token, "DETOK_STORE_SECRET": "s"},
+            env={**os.environ, "DETOK_TOKEN": TOKEN, "DETOK_STORE_SECRET": "s"},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -362,20 +307,19 @@ class Replica:
         self.port = int(self.process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
         self.process.stdout.readline()
 
-    def ready(self, token):
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/readyz",
-            headers={"Host": "localhost:8080", "Authorization": f"Bearer {token}"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return json.load(response)["ready"]
-        except urllib.error.HTTPError as error:
-            return json.load(error)["ready"]
+    def says(self, path):
+        """Return what it answers, whatever the status is."""
+        headers = {"Host": "localhost:8080", "Authorization": f"Bearer {TOKEN}"}
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return httpx.get(url, headers=headers, trust_env=False, timeout=60).json()
+
+    @property
+    def is_ready(self):
+        return self.says("/readyz")["ready"]
 
 
 @contextlib.contextmanager
-def haproxy(replicas, folder, token):
+def haproxy(replicas, folder):
     """Run HAProxy with deploy/haproxy.cfg, on a Unix socket; yield its path."""
     text = (ROOT / "deploy" / "haproxy.cfg").read_text("utf-8")
     text = text.replace("bind :8080", f"bind unix@{folder}/public.sock")
@@ -385,7 +329,7 @@ def haproxy(replicas, folder, token):
     (folder / "haproxy.cfg").write_text(text, encoding="utf-8")
     process = subprocess.Popen(
         [program("DETOK_HAPROXY", "haproxy"), "-db", "-f", str(folder / "haproxy.cfg")],
-        env={**os.environ, "DETOK_TOKEN": token},
+        env={**os.environ, "DETOK_TOKEN": TOKEN},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -399,42 +343,39 @@ def haproxy(replicas, folder, token):
 @pytest.mark.full
 async def test_sigterm_moves_clients_to_another_replica_in_mid_answer(tmp_path):
     """As deploy/compose.yaml runs it: a shared token, readiness, HAProxy and draining."""
-    token = "a-token-that-all-replicas-have"
     with redis_server() as redis:
         await asyncio.sleep(6)  # a store that has just been started takes no runs
-        all_ = [Replica(redis, token) for _ in range(2)]
+        all_ = [Replica(redis) for _ in range(2)]
         try:
             for replica in all_:
                 await asyncio.to_thread(replica.wait)
-            for replica in all_:
-                while not await asyncio.to_thread(replica.ready, token):
-                    await asyncio.sleep(0.05)
+            await eventually(lambda: all(replica.is_ready for replica in all_))
             text = "the quick brown fox " * 8
             session, heard = ClientSession(), Conversation()
             session.generate(
                 prompt=text, want="bytes", params={"engine": "scripted", "pace": 40, "cut": "byte"}
             )
             codes, waits, readiness = [], [], []
-            with haproxy(all_, tmp_path, token) as path:
+            with haproxy(all_, tmp_path) as path:
                 while heard.end is None and len(codes) < 50:
                     try:
                         async with unix_connect(
                             str(path),
                             "ws://localhost:8080/stream",
                             origin="http://localhost:8080",
-                            subprotocols=["detok.v1", f"detok.token.{token}"],
+                            subprotocols=["detok.v1", f"detok.token.{TOKEN}"],
                         ) as ws:
                             session.opened()
                             if not codes:
                                 await exchange(ws, session, heard, lambda: session.position > 20)
                                 # Which of the two has the socket and the engine?
-                                mine = await asyncio.to_thread(busiest, all_, token)
+                                [mine] = [one for one in all_ if one.says("/info")["clients"]]
                                 mine.process.send_signal(signal.SIGTERM)
                             await exchange(ws, session, heard, lambda: heard.end is not None)
                     except websockets.ConnectionClosed as closed:
                         codes.append(closed.rcvd.code)
                         waits.append(session.lost(closed.rcvd.code))
-                        readiness.append(mine.ready(token))
+                        readiness.append(mine.is_ready)
                     except (OSError, websockets.InvalidHandshake):
                         # HAProxy has not started, or sends to the replica that has just stopped.
                         await asyncio.sleep(0.1)
@@ -449,16 +390,3 @@ async def test_sigterm_moves_clients_to_another_replica_in_mid_answer(tmp_path):
                 replica.process.kill()
                 replica.process.wait(10)
                 replica.process.stdout.close()
-
-
-def busiest(all_, token):
-    """Return the replica that has a client."""
-    for replica in all_:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{replica.port}/info",
-            headers={"Host": "localhost:8080", "Authorization": f"Bearer {token}"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as response:
-            if json.load(response)["clients"]:
-                return replica
-    raise AssertionError("no replica has a client")

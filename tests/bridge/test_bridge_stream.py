@@ -8,8 +8,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -19,6 +17,7 @@ import httpx
 import pytest
 import websockets
 from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
+from test_bridge_gate import serving
 from waiting import eventually, eventually_sync
 
 from detok_py import cli
@@ -28,12 +27,14 @@ from detok_py.bridge.jobs import Work, run_job
 from detok_py.bridge.serve import log_fault
 from detok_py.bridge.store import MemoryStore
 from detok_py.bridge.stream import Bridge, _Sender, _Turns
+from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol import wire
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import (
     Bytes,
     Failed,
     Finished,
+    Gap,
     Hello,
     Notice,
     Started,
@@ -65,9 +66,6 @@ class FakeEngine:
     def gives(self, request: Request):
         return self._gives
 
-    async def vocabulary(self):
-        return None
-
     async def refuse_vocabulary(self, vocabulary):
         return None
 
@@ -88,10 +86,19 @@ class FakeEngine:
         pass
 
 
-async def scripted(bridge, text, *, want="both", **params):
+async def scripted(bridge, text, *, want="both", on_event=None, **params):
     """Let the scripted engine say a text, as fast as it can unless a pace is given."""
     params = {"engine": "scripted", "text": text, "pace": 0, **params}
-    return await converse(bridge.stream, bridge.url, prompt="", params=params, want=want)
+    asked = {"prompt": "", "params": params, "want": want}
+    return await converse(bridge.stream, bridge.url, on_event=on_event, **asked)
+
+
+async def first_bytes(ws, **fields):
+    """Ask for an answer over a new socket, and wait for the first bytes of it."""
+    await ws.recv()
+    await ws.send(wire.message("generate", prompt="hi", **fields))
+    while not isinstance(await ws.recv(), bytes):
+        pass
 
 
 @pytest.mark.parametrize("want", ["ids", "bytes", "both"])
@@ -105,6 +112,7 @@ async def test_a_text_cut_by_token_arrives_complete(want):
 
 
 THINKING = "<|im_start|>assistant\n<think>\n"
+MESSAGES = {"messages": [{"role": "user", "content": "hi"}]}
 ANSWER = [Ids([1]), End("eos")]
 
 
@@ -113,17 +121,9 @@ ANSWER = [Ids([1]), End("eos")]
     [
         ({"prompt": THINKING}, ANSWER, "reasoning"),
         ({"prompt": "Hello"}, ANSWER, "content"),
-        (
-            {"messages": [{"role": "user", "content": "hi"}]},
-            [Prompt(THINKING), *ANSWER],
-            "reasoning",
-        ),
-        (
-            {"messages": [{"role": "user", "content": "hi"}]},
-            [Prompt(list(THINKING.encode())), *ANSWER],
-            "reasoning",
-        ),
-        ({"messages": [{"role": "user", "content": "hi"}]}, ANSWER, ""),
+        (MESSAGES, [Prompt(THINKING), *ANSWER], "reasoning"),
+        (MESSAGES, [Prompt(list(THINKING.encode())), *ANSWER], "reasoning"),
+        (MESSAGES, ANSWER, ""),
     ],
     ids=["prompt", "plain prompt", "template", "template in ids", "not known"],
 )
@@ -205,20 +205,6 @@ async def test_the_stream_keeps_its_pace():
     assert time.monotonic() - begin >= 0.45
 
 
-async def test_cancel_stops_the_engine_and_is_confirmed():
-    engine = FakeEngine([item for n in range(1000) for item in (Ids([n % 256]), 0.005)])
-
-    async def cancel(event, ws, session):
-        if isinstance(event, Tokens) and event.position > 5:
-            session.cancel()
-
-    async with running(engine) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", on_event=cancel)
-        assert engine.closed == 1
-    assert heard.end.reason == "cancelled"
-    assert heard.end.position < 900
-
-
 async def test_a_long_prompt_takes_three_bytes_a_character_not_six():
     """uvicorn closes a socket whose frame has more than a mebibyte."""
     prompt = "日" * 340_000
@@ -227,19 +213,13 @@ async def test_a_long_prompt_takes_three_bytes_a_character_not_six():
     assert heard.end.reason == "eos"
 
 
-async def test_the_engine_stops_within_100_ms_of_a_cancel():
+async def test_a_cancel_stops_an_engine_that_says_nothing_and_is_confirmed():
     engine = FakeEngine([Ids([1]), 60.0])
     async with running(engine) as bridge, socket_to(bridge) as ws:
-        await ws.recv()
-        await ws.send(wire.message("generate", prompt="hi"))
-        while not isinstance(await ws.recv(), bytes):
-            pass
+        await first_bytes(ws)
         await ws.send(wire.message("cancel"))
-        begin = time.monotonic()
         assert message(await ws.recv())["reason"] == "cancelled"
-        while not engine.closed:
-            assert time.monotonic() - begin < 30
-            await asyncio.sleep(0.001)
+        await eventually(lambda: engine.closed == 1, 30)
 
 
 @pytest.mark.parametrize("code", [1000, 4499])
@@ -247,10 +227,7 @@ async def test_a_client_that_closes_its_socket_stops_its_engine(code):
     engine = FakeEngine([Ids([1]), 60.0])
     async with running(engine) as bridge:
         async with socket_to(bridge) as ws:
-            await ws.recv()
-            await ws.send(wire.message("generate", prompt="hi"))
-            while not isinstance(await ws.recv(), bytes):
-                pass
+            await first_bytes(ws)
             await ws.close(code)
         await eventually(lambda: engine.closed == 1)
         [run] = bridge.bridge.store.runs.by_id.values()
@@ -262,19 +239,15 @@ async def test_the_engine_of_an_expired_run_is_stopped():
     engine = FakeEngine([Ids([1]), 60.0])
     async with running(engine, store=MemoryStore(keep_seconds=0.2)) as bridge:
         async with socket_to(bridge) as ws:
-            await ws.recv()
-            await ws.send(wire.message("generate", prompt="hi"))
-            while not isinstance(await ws.recv(), bytes):
-                pass
+            await first_bytes(ws)
             ws.transport.abort()
         await eventually(lambda: engine.closed == 1)
         assert bridge.bridge.store.runs.by_id == {}
 
 
 async def test_an_engine_that_is_down_is_reported_and_the_page_is_still_served():
-    async with running(
-        FakeEngine([], down="No llama-server answers at http://127.0.0.1:1; start it.")
-    ) as bridge:
+    engine = FakeEngine([], down="No llama-server answers at http://127.0.0.1:1; start it.")
+    async with running(engine) as bridge:
         heard = await converse(bridge.stream, bridge.url, prompt="hi")
         async with httpx.AsyncClient(trust_env=False) as http:
             health = (await http.get(bridge.url + "/healthz")).json()
@@ -317,11 +290,8 @@ async def test_a_bug_in_the_bridge_is_reported_without_its_message(caplog):
 
 
 async def test_the_note_of_dropped_tokens_is_sent():
-    async with running(
-        FakeEngine(
-            [Raw(b"a", 1, 97), End("length", "The engine dropped the last token.")], gives="bytes"
-        )
-    ) as bridge:
+    steps = [Raw(b"a", 1, 97), End("length", "The engine dropped the last token.")]
+    async with running(FakeEngine(steps, gives="bytes")) as bridge:
         heard = await converse(bridge.stream, bridge.url, prompt="hi")
     assert heard.end == Finished("length", 1, "The engine dropped the last token.")
 
@@ -329,16 +299,11 @@ async def test_the_note_of_dropped_tokens_is_sent():
 async def test_missing_ids_are_recovered_or_sent_as_a_gap():
     # The first chunk has one cut into three tokens, of which " \xf0\x9f" is 257; the second gives a
     # gap, because one token has no bytes.
-    async with running(
-        FakeEngine(
-            [Raw(b" \xf0\x9f\x8c\xa6", 3, 0xA6), Raw(b"?", 2, 63), End("eos")], gives="bytes"
-        )
-    ) as bridge:
+    steps = [Raw(b" \xf0\x9f\x8c\xa6", 3, 0xA6), Raw(b"?", 2, 63), End("eos")]
+    async with running(FakeEngine(steps, gives="bytes")) as bridge:
         heard = await converse(bridge.stream, bridge.url, prompt="hi", want="both")
     assert heard.ids == [257, 0x8C, 0xA6, 63]
-    assert [
-        (event.count, event.data) for event in heard.events if type(event).__name__ == "Gap"
-    ] == [(1, b"")]
+    assert [(gap.count, gap.data) for gap in heard.of(Gap)] == [(1, b"")]
 
 
 @pytest.mark.parametrize(
@@ -370,12 +335,8 @@ async def test_an_invalid_request_is_refused_with_a_reason(params, word):
 
 
 async def test_a_text_without_tokens_in_the_vocabulary_is_refused_with_the_way_out():
-    from detok_py.decode.vocabulary import Vocabulary
-
     async with running(vocabulary=Vocabulary.from_bytes([b"a", b"b"])) as bridge:
-        heard = await converse(
-            bridge.stream, bridge.url, prompt="", params={"engine": "scripted", "text": "abc"}
-        )
+        heard = await scripted(bridge, "abc")
     assert 'use cut "byte"' in heard.end.message
 
 
@@ -473,13 +434,7 @@ async def test_a_client_of_a_full_bridge_tries_again_until_there_is_a_place():
             if isinstance(event, Notice):
                 await one.close()
 
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            on_event=free,
-            prompt="",
-            params={"engine": "scripted", "text": TEXT, "pace": 0},
-        )
+        heard = await scripted(bridge, TEXT, on_event=free)
     assert heard.data == TEXT.encode()
     assert heard.of(Notice)[0].code == 4429
 
@@ -528,14 +483,9 @@ async def test_a_stopping_bridge_closes_with_1012_and_another_bridge_does_not_ha
     run_id = new_run_id()
     async with running(engine) as bridge:
         ws = await socket_to(bridge)
-        await ws.recv()
-        await ws.send(wire.message("generate", id=run_id, prompt="hi"))
-        while not isinstance(await ws.recv(), bytes):
-            pass
-    with pytest.raises(websockets.ConnectionClosed) as closed:
-        while True:
-            await ws.recv()
-    assert closed.value.rcvd.code == 1012
+        await first_bytes(ws, id=run_id)
+    await ws.wait_closed()
+    assert ws.close_code == 1012
     assert engine.closed == 1
     async with running() as bridge, socket_to(bridge) as ws:
         await ws.recv()
@@ -545,9 +495,8 @@ async def test_a_stopping_bridge_closes_with_1012_and_another_bridge_does_not_ha
 
 async def test_metrics_have_the_usual_names_and_no_content():
     async with running() as bridge:
-        await converse(
-            bridge.stream, bridge.url, prompt="canary", params={"text": "canary", "pace": 0}
-        )
+        params = {"text": "canary", "pace": 0}
+        await converse(bridge.stream, bridge.url, prompt="canary", params=params)
         async with httpx.AsyncClient(trust_env=False) as http:
             text = (await http.get(bridge.url + "/metrics")).text
     found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
@@ -626,35 +575,25 @@ async def test_an_error_that_nothing_catches_is_logged_without_its_message(caplo
     assert "canary" not in caplog.text
 
 
-def serve(*options):
-    """Start `detok serve` on a free port; return (process, url)."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "detok_py", "serve", "--port", "0", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    line = process.stdout.readline()
-    return process, line.split()[-1] if line else ""
+def state_and_parent_of(pid):
+    """Return the state of a process and its parent, from /proc, because ps may be missing."""
+    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    return state, int(parent)
 
 
 def children_of(pid):
-    """Return the processes whose parent is `pid`, from /proc, because ps may be missing."""
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as stat:
-                if int(stat.read().rpartition(")")[2].split()[1]) == pid:
-                    found.append(int(name))
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if state_and_parent_of(name)[1] == pid:
+                found.append(int(name))
     return found
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_detok_serve_prints_its_url_and_a_signal_stops_it_and_its_engine(sent):
-    process, url = serve()
-    try:
-        engine_line = process.stdout.readline()
-        assert engine_line.startswith("engine: llama.cpp")
+    with serving(engine=None) as (process, url):
+        assert process.stdout.readline().startswith("engine: llama.cpp")
         with urllib.request.urlopen(url + "healthz", timeout=60) as answer:
             assert json.load(answer)["status"] == "ok"
         children = children_of(process.pid)
@@ -664,25 +603,18 @@ def test_detok_serve_prints_its_url_and_a_signal_stops_it_and_its_engine(sent):
         for child in children:
             with pytest.raises(ProcessLookupError):
                 os.kill(child, 0)
-    finally:
-        process.kill()
-        _, errors = process.communicate()
-    assert "Traceback" not in errors
+    assert "Traceback" not in process.said[1]
 
 
 def test_the_engine_of_a_killed_bridge_exits():
-    process, _ = serve()
-    try:
+    with serving(engine=None) as (process, _):
         assert process.stdout.readline().startswith("engine: llama.cpp")
         [child] = children_of(process.pid)
-    finally:
         process.kill()
-        process.communicate()
 
     def ended():
         try:
-            with open(f"/proc/{child}/stat") as stat:
-                return stat.read().rpartition(")")[2].split()[0] == "Z"  # ended, but not waited for
+            return state_and_parent_of(child)[0] == "Z"  # ended, but not waited for
         except OSError:
             return True
 
@@ -710,21 +642,18 @@ def test_an_invalid_command_line_is_refused_with_a_reason(options, word, capsys)
     assert "secret" not in said
 
 
-def test_a_port_in_use_is_refused_with_the_way_out():
-    process, url = serve("--engine", "scripted")
-    try:
-        port = url.rstrip("/").rpartition(":")[2]
-        done = subprocess.run(
-            [sys.executable, "-m", "detok_py", "serve", "--port", port, "--engine", "scripted"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
-    assert done.returncode == 2
-    assert "--port" in done.stderr
+def test_a_port_in_use_is_refused_with_the_way_out(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert cli.main(["serve", "--port", port, "--engine", "scripted"]) == 2
+    assert "--port" in capsys.readouterr().err
+
+
+def websocket_of(bridge):
+    """Return the server's end of its only WebSocket."""
+    connections = bridge.server._uvicorn.server_state.connections
+    [found] = [one for one in connections if type(one).__name__ == "StrictWebSocket"]
+    return found
 
 
 async def test_a_token_does_not_wait_for_a_delayed_tcp_ack():
@@ -733,14 +662,8 @@ async def test_a_token_does_not_wait_for_a_delayed_tcp_ack():
     """
     async with running() as bridge, socket_to(bridge) as ws:
         await ws.recv()
-        [connection] = [
-            one
-            for one in bridge.server._uvicorn.server_state.connections
-            if type(one).__name__ == "StrictWebSocket"
-        ]
-        assert connection.transport.get_extra_info("socket").getsockopt(
-            socket.IPPROTO_TCP, socket.TCP_NODELAY
-        )
+        connected = websocket_of(bridge).transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 async def test_hello_names_the_format_of_the_template_that_the_engine_uses():

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from local_server import free_port
 from redis_rig import program
+from test_bridge_gate import serving
 from waiting import eventually_sync
 
 from detok_py.bridge.redis_store import RedisStore
@@ -38,13 +38,9 @@ REDIS = pod_of("StatefulSet", "detok-store")["containers"][0]
 def redis_of(words, folder):
     """Run Redis with the words of a container, at 127.0.0.1; yield its port."""
     port = free_port()
-    changed = [
-        re.sub(r"\$\(STORE_PASSWORD\)|\$\{DETOK_STORE_PASSWORD[^}]*\}", PASSWORD, one)
-        for one in words
-    ]
-    changed = [
-        str(port) if one == "6379" else one.replace("/tls/", f"{folder}/") for one in changed
-    ]
+    password = re.compile(r"\$\(STORE_PASSWORD\)|\$\{DETOK_STORE_PASSWORD[^}]*\}")
+    changed = [password.sub(PASSWORD, one).replace("/tls/", f"{folder}/") for one in words]
+    changed = [str(port) if one == "6379" else one for one in changed]
     if "--port" not in changed:
         changed += ["--port", str(port)]
     redis = program("DETOK_REDIS", "redis-server", "valkey-server")
@@ -72,18 +68,8 @@ def redis_of(words, folder):
 
 def make_certificate(folder):
     """Make a certificate for localhost that is its own authority."""
-    words = [
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=localhost",
-    ]
-    words += ["-addext", "subjectAltName=DNS:localhost"]
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
     words += ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
     openssl = program("DETOK_OPENSSL", "openssl")
     subprocess.run([openssl, *words], check=True, capture_output=True)
@@ -126,24 +112,14 @@ async def test_the_replicas_of_kubernetes_reach_their_redis_by_tls(tmp_path, mon
         assert "cannot be reached" in await state_of(address.partition("?")[0])
 
 
-def test_the_probe_of_kubernetes_tells_a_bridge_that_stops(tmp_path):
+def test_the_probe_of_kubernetes_tells_a_bridge_that_stops(monkeypatch):
     command = [sys.executable, *BRIDGE["readinessProbe"]["exec"]["command"][1:]]
     (ready,) = [one["value"] for one in BRIDGE["env"] if one["name"] == "DETOK_READY"]
-    token = "a-token-that-all-replicas-have"
-    serve = [sys.executable, "-m", "detok_py", "serve", "--engine=scripted", "--port=0"]
-    process = subprocess.Popen(
-        serve, env=os.environ | {"DETOK_TOKEN": token}, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        port = process.stdout.readline().strip().rstrip("/").rpartition(":")[2]
-        settings = {"DETOK_READY": ready.replace("8765", port), "DETOK_TOKEN": token}
-        assert subprocess.run(command, env=os.environ | settings, timeout=60).returncode == 0
-    finally:
-        process.kill()
-        process.wait(10)
-        process.stdout.close()
-    gone = subprocess.run(command, env=os.environ | settings, timeout=60, capture_output=True)
-    assert gone.returncode != 0
+    monkeypatch.setenv("DETOK_TOKEN", "a-token-that-all-replicas-have")
+    with serving() as (_, url):
+        monkeypatch.setenv("DETOK_READY", ready.replace("8765", url.rstrip("/").rpartition(":")[2]))
+        assert subprocess.run(command, timeout=60).returncode == 0
+    assert subprocess.run(command, timeout=60, capture_output=True).returncode != 0
 
 
 def test_budgets_services_and_secrets_of_kubernetes_name_what_is_there():

@@ -5,14 +5,15 @@ that break characters, lose tokens, or go on with another answer.
 import asyncio
 import itertools
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from engine_replay import Answer, Replay, events, ndjson
+from test_engine_replay import first_half, served
 
 from detok_py.bridge.engine_check import FEWEST, TEXTS, prove
 from detok_py.bridge.engines import EngineError, grammar_of
-from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.find import engine_at
 from detok_py.cli import main
 from detok_py.decode.vocabulary import Vocabulary
@@ -38,31 +39,26 @@ class Speaker:
 
     def answers(self):
         model = Answer({"data": [{"id": "/models/tiny"}]})
-        tokenize = ("POST", "/tokenize")
+        tokenize = {("POST", "/tokenize"): self.tokenize}
         version = Answer({"version": "9.9"})
+        props = {"default_generation_settings": {}, "build_info": "b1", "model_path": "/m/t.gguf"}
         return {
             "llama": {
-                ("GET", "/props"): Answer(
-                    {
-                        "default_generation_settings": {},
-                        "build_info": "b1",
-                        "model_path": "/m/t.gguf",
-                    }
-                ),
+                ("GET", "/props"): Answer(props),
                 ("GET", "/v1/models"): model,
-                tokenize: lambda body: Answer({"tokens": list(body["content"].encode())}),
+                **tokenize,
                 ("POST", "/completion"): self.llama,
             },
             "vllm": {
                 ("GET", "/version"): version,
                 ("GET", "/v1/models"): model,
-                tokenize: lambda body: Answer({"tokens": list(body["prompt"].encode())}),
+                **tokenize,
                 ("POST", "/v1/completions"): self.openai,
             },
             "sglang": {
                 ("GET", "/get_model_info"): Answer({"model_path": "tiny"}),
                 ("GET", "/get_server_info"): version,
-                tokenize: lambda body: Answer({"tokens": list(body["prompt"].encode())}),
+                **tokenize,
                 ("POST", "/generate"): self.sglang,
             },
             "tgi": {
@@ -80,6 +76,10 @@ class Speaker:
                 ("POST", "/v1/completions"): self.openai,
             },
         }[self.kind]
+
+    def tokenize(self, body):
+        text = body["content"] if self.kind == "llama" else body["prompt"]
+        return Answer({"tokens": list(text.encode())})
 
     def says(self, prompt, most, exactly=None):
         """Return the bytes of the answer, as far as the ids in the prompt do not have them."""
@@ -190,14 +190,13 @@ class Speaker:
         return ndjson(*[{"response": text, "done": False} for text in self.pieces(data)], end)
 
 
-async def proof_of(kind, fault="", vocabulary=BYTES, seconds=30.0):
-    async with Replay(Speaker(kind, fault).answers()) as server:
-        engine = engine_at(kind, check_address(server.url))
-        await engine.open()
-        try:
-            return await prove(engine, vocabulary, seconds=seconds)
-        finally:
-            await engine.close()
+async def proof_by(kind, answers, vocabulary=BYTES):
+    async with served(partial(engine_at, kind), answers) as (engine, _):
+        return await prove(engine, vocabulary, seconds=30)
+
+
+async def proof_of(kind, fault="", vocabulary=BYTES):
+    return await proof_by(kind, Speaker(kind, fault).answers(), vocabulary)
 
 
 @pytest.mark.parametrize("kind", ["llama", "vllm", "sglang"])
@@ -289,11 +288,7 @@ async def test_an_answer_that_is_too_short_is_not_cut():
     short.says = lambda prompt, most, exactly=None: says(
         prompt, most if exactly else FEWEST - 1, exactly
     )
-    async with Replay(short.answers()) as server:
-        engine = engine_at("vllm", check_address(server.url))
-        await engine.open()
-        proof = await prove(engine, BYTES, seconds=30)
-        await engine.close()
+    proof = await proof_by("vllm", short.answers())
     assert (proof.resumed.equal, proof.resumed.why) == (None, "the answer is too short to cut")
 
 
@@ -421,18 +416,9 @@ async def test_lemonade_is_proven_by_the_llama_server_that_it_runs(capsys):
     assert report["vocabulary"] is None
 
 
-async def test_an_engine_that_stops_without_an_end_is_lost():
-    lost = Speaker("vllm", "hangs").answers()
-    answer = lost["POST", "/v1/completions"]
-
-    def ends_early(body):
-        said = answer(body)
-        return Answer(said.body[: len(said.body) // 2], kind=said.kind)
-
-    lost["POST", "/v1/completions"] = ends_early
-    async with Replay(lost) as server:
-        engine = engine_at("vllm", check_address(server.url))
-        await engine.open()
-        with pytest.raises(EngineError, match="lost in mid-answer|not JSON"):
-            await prove(engine, BYTES, seconds=30)
-        await engine.close()
+async def test_an_engine_that_stops_without_an_end_is_an_error():
+    answers, route = Speaker("tgi").answers(), ("POST", "/generate_stream")
+    whole = answers[route]
+    answers[route] = lambda body: first_half(whole(body), "end")
+    with pytest.raises(EngineError, match="ended without an end event"):
+        await proof_by("tgi", answers)

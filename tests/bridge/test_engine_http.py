@@ -5,23 +5,20 @@ import contextlib
 import socket
 
 import pytest
-from bridge_rig import converse, running
 from engine_replay import Answer, Replay, events
 from hypothesis import given
 from hypothesis import strategies as st
 from tcp_server import TCPServer
 from test_bridge_gate import memory
+from test_engine_replay import chunks_of, openai
 
-from detok_py.bridge.engines import End, EngineError, Request, Sampling, http
+from detok_py.bridge.engines import End, EngineError, http
 from detok_py.bridge.engines.address import AddressError, check_address
 from detok_py.bridge.engines.http import EngineClient
-from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.engines.openai import OpenAIServer
 from detok_py.bridge.engines.text import Surrogates
-from detok_py.protocol.events import Failed
 
 pytestmark = pytest.mark.native
-PROMPT = Request("hi", None, Sampling(), "both", {})
 
 
 @pytest.mark.parametrize(
@@ -63,14 +60,10 @@ def test_a_name_with_one_address_elsewhere_is_refused(monkeypatch):
 
 
 async def test_a_redirect_is_refused_and_never_followed():
-    async with Replay({("GET", "/props"): Answer(b"", status=200)}) as elsewhere:
+    async with Replay({}) as elsewhere:
         for status in (301, 302, 303, 307, 308):
-            to = {
-                ("GET", "/props"): Answer(
-                    {}, status=status, headers=[("location", elsewhere.url + "/props")]
-                )
-            }
-            async with Replay(to) as server:
+            to = Answer({}, status=status, headers=[("location", elsewhere.url + "/props")])
+            async with Replay({("GET", "/props"): to}) as server:
                 client = EngineClient(check_address(server.url))
                 with pytest.raises(EngineError, match="redirects"):
                     await client.get("/props")
@@ -144,50 +137,10 @@ def test_a_remote_engine_is_allowed_on_request():
     assert check_address("http://192.0.2.7:8000", allow_remote=True).base == "http://192.0.2.7:8000"
 
 
-@pytest.mark.parametrize("kind", ["stream", "answer"])
-async def test_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_little_memory(kind):
-    piece = b"a" * (1 << 20)
-    sent = 0
-
-    async def serve(reader, writer):
-        nonlocal sent
-        try:
-            while True:
-                await reader.readuntil(b"\r\n\r\n")
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
-                    % (100 << 20)
-                )
-                for _ in range(100):
-                    writer.write(piece)
-                    await writer.drain()
-                    sent += 1
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    client = EngineClient(check_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
-    before = memory()
-    with pytest.raises(
-        EngineError,
-        match="more than 4 MiB without an event" if kind == "stream" else "over 65536 KiB",
-    ):
-        if kind == "stream":
-            async for _ in client.events("/completion", {}, max_tokens=1):
-                pass
-        else:
-            client.max_answer = 64 << 20
-            await client.get("/props")
-    assert memory() - before < ((16 if kind == "stream" else 160) << 10)
-    await client.close()
-    server.close()
-    assert sent < 100
-
-
 class Endless(TCPServer):
-    """Sends `body` again and again, with a pause between; `sent` counts."""
+    """Sends `body` again and again, with a pause between, as an answer of a hundred mebibytes;
+    `sent` counts.
+    """
 
     def __init__(self, body, pause=0.0):
         self.body, self.pause, self.sent = body, pause, 0
@@ -195,7 +148,7 @@ class Endless(TCPServer):
     async def serve(self, reader, writer):
         with contextlib.suppress(ConnectionError):
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n")
             while True:
                 writer.write(self.body)
                 await writer.drain()
@@ -203,19 +156,32 @@ class Endless(TCPServer):
                 await asyncio.sleep(self.pause)
 
 
-async def failure(server, what="events"):
-    """Return what the client of an engine raises."""
+async def failure(server, what):
+    """Return what the client of an engine raises while it reads events, or an answer."""
     client = EngineClient(check_address(f"http://127.0.0.1:{server.port}"))
-    try:
+    with pytest.raises(EngineError) as caught:
         if what == "events":
             async for _ in client.events("/completion", {}, max_tokens=5):
                 pass
         else:
             await client.get("/props")
-    except EngineError as error:
-        return str(error)
-    finally:
-        await client.close()
+    await client.close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "mebibytes", "said"),
+    [("events", 16, "more than 4 MiB without an event"), ("answer", 160, "over 65536 KiB")],
+)
+async def test_a_hundred_mebibytes_without_a_line_end_are_a_typed_error_in_little_memory(
+    what, mebibytes, said, monkeypatch
+):
+    monkeypatch.setattr(http, "MAX_ANSWER", 64 << 20)
+    before = memory()
+    async with Endless(b"a" * (1 << 20)) as server:
+        assert said in await failure(server, what)
+        assert memory() - before < mebibytes << 10
+        assert server.sent < 100
 
 
 @pytest.mark.parametrize(
@@ -225,7 +191,7 @@ async def test_endless_lines_are_a_typed_error(line, monkeypatch):
     monkeypatch.setattr(http, "MAX_EVENT", 1 << 16)
     monkeypatch.setattr(http, "MORE_EVENTS", 1000)
     async with Endless(line * 1000) as server:
-        said = await asyncio.wait_for(failure(server), 60)
+        said = await asyncio.wait_for(failure(server, "events"), 60)
     assert ("far more events" if b"{}" in line else "MiB without an event") in said
 
 
@@ -240,32 +206,6 @@ async def test_an_engine_that_says_little_for_too_long_is_a_typed_error(what, sa
         assert server.sent > 3
 
 
-async def test_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_in_mid_answer():
-    props = {"default_generation_settings": {}}
-    event = {
-        "index": 0,
-        "content": "é",
-        "stop": False,
-        "tokens_predicted": 1,
-        "completion_probabilities": [{"id": 1, "bytes": [195, 169]}],
-    }
-    answers = {
-        ("GET", "/props"): Answer(props),
-        ("GET", "/v1/models"): Answer({"data": []}),
-        ("POST", "/tokenize"): Answer({"tokens": []}),
-        ("POST", "/completion"): events(event, then="lost"),
-    }
-    async with (
-        Replay(answers) as server,
-        running(LlamaServer(check_address(server.url)), vocabulary=None) as bridge,
-    ):
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
-    assert heard.data == "é".encode()
-    assert isinstance(heard.end, Failed)
-    assert heard.end.code == 4503
-    assert "lost in mid-answer" in heard.end.message
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -277,17 +217,9 @@ async def test_a_client_gets_all_text_so_far_and_an_error_if_the_engine_is_lost_
     ],
 )
 async def test_an_event_that_is_not_json_is_a_typed_error(body):
-    answers = {
-        ("POST", "/v1/completions"): Answer(body, kind="text/event-stream"),
-        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
-    }
-    async with Replay(answers) as server:
-        engine = OpenAIServer(check_address(server.url))
-        await engine.open()
-        with pytest.raises(EngineError, match="not JSON"):
-            async for _ in engine.generate(PROMPT):
-                pass
-        await engine.close()
+    answer = Answer(body, kind="text/event-stream")
+    with pytest.raises(EngineError, match="not JSON"):
+        await chunks_of(OpenAIServer, {**openai(), ("POST", "/v1/completions"): answer})
 
 
 @pytest.mark.parametrize(
@@ -298,23 +230,10 @@ async def test_an_event_that_is_not_json_is_a_typed_error(body):
     ],
 )
 async def test_an_event_of_another_shape_is_skipped_or_a_typed_error(event):
-    answers = {
-        ("POST", "/v1/completions"): events(
-            event, '{"choices":[{"text":"a","finish_reason":"stop"}]}'
-        ),
-        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
-    }
-    async with Replay(answers) as server:
-        engine = OpenAIServer(check_address(server.url))
-        await engine.open()
-        chunks = []
-        try:
-            async for chunk in engine.generate(PROMPT):
-                chunks.append(chunk)
-        except EngineError:
-            chunks.append(End("eos"))
-        await engine.close()
-    assert chunks[-1] == End("eos")
+    answer = events(event, '{"choices":[{"text":"a","finish_reason":"stop"}]}')
+    with contextlib.suppress(EngineError):
+        chunks = await chunks_of(OpenAIServer, {**openai(), ("POST", "/v1/completions"): answer})
+        assert chunks[-1] == End("eos")
 
 
 @given(st.lists(st.text(st.sampled_from("a\ud83c\udf26é"), max_size=4), max_size=12))

@@ -9,8 +9,9 @@ import signal
 
 import pytest
 from bridge_rig import converse, running
+from test_engine_replay import joined, opened
 
-from detok_py.bridge.engines import Raw, Request, Sampling
+from detok_py.bridge.engines import Request, Sampling
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.engines.recite import FOLDER, ReciteEngine, texts
@@ -36,6 +37,11 @@ def tokenizer():
     return load_tokenizer(FOLDER)
 
 
+def reciting(engine=None):
+    """Run a bridge with the reciting model."""
+    return running(engine or ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary)
+
+
 def recite(want, prompt, bridge, **params):
     return converse(bridge.stream, bridge.url, prompt=prompt, want=want, params=params)
 
@@ -43,7 +49,7 @@ def recite(want, prompt, bridge, **params):
 @pytest.mark.full
 async def test_every_text_arrives_complete_as_bytes_and_as_ids(tokenizer):
     unknown = total = 0
-    async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+    async with reciting() as bridge:
         for text in TEXTS.values():
             heard = await recite("both", text["prompt"], bridge)
             assert isinstance(heard.end, Finished), (text["id"], heard.end)
@@ -66,7 +72,7 @@ async def test_recovered_ids_are_the_ids_of_step_mode(name):
     they are known.
     """
     prompt = TEXTS[name]["prompt"]
-    async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+    async with reciting() as bridge:
         exact = await recite("ids", prompt, bridge)
         recovered = await recite("both", prompt, bridge)
     assert exact.of(Started)[0].data == "ids"
@@ -82,10 +88,8 @@ async def test_recovered_ids_are_the_ids_of_step_mode(name):
     ]
 
 
-async def test_hello_has_the_device_from_the_log_and_the_vocabulary_of_the_model(
-    tokenizer,
-):
-    async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+async def test_hello_has_the_device_from_the_log_and_the_vocabulary_of_the_model(tokenizer):
+    async with reciting() as bridge:
         hello = (await recite("bytes", "x", bridge, max_tokens=1)).of(Hello)[0]
     assert hello.engine["line"].startswith("llama.cpp · ")
     assert hello.engine["fidelity"] == "bytes"
@@ -93,39 +97,28 @@ async def test_hello_has_the_device_from_the_log_and_the_vocabulary_of_the_model
 
 
 async def test_the_engines_own_vocabulary_is_the_tokenizers(tokenizer):
-    engine = ReciteEngine()
-    await engine.open()
-    try:
+    tokens = [tokenizer.vocabulary.token_bytes(i) for i in range(768)]
+    async with opened(ReciteEngine()) as engine:
         vocabulary = await engine.vocabulary()
         assert await engine.refuse_vocabulary(tokenizer.vocabulary) is None
-        turned = Vocabulary.from_bytes(
-            [tokenizer.vocabulary.token_bytes(767 - i) for i in range(768)]
-        )
+        turned = Vocabulary.from_bytes(tokens[::-1])
         assert await engine.refuse_vocabulary(turned) is not None
-    finally:
-        await engine.close()
-    assert [vocabulary.token_bytes(i) for i in range(768)] == [
-        tokenizer.vocabulary.token_bytes(i) for i in range(768)
-    ]
+    assert [vocabulary.token_bytes(i) for i in range(768)] == tokens
     assert vocabulary.special_ids == tokenizer.vocabulary.special_ids
 
 
 async def test_messages_go_through_the_engines_own_template():
     text = TEXTS[SAMPLE[0]]
-    async with running(ReciteEngine(), vocabulary=None) as bridge:
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            messages=[{"role": "user", "content": text["prompt"]}],
-            want="bytes",
-        )
+    async with reciting() as bridge:
+        messages = [{"role": "user", "content": text["prompt"]}]
+        heard = await converse(bridge.stream, bridge.url, messages=messages, want="bytes")
     assert heard.data.decode("utf-8") == text["text"]
 
 
 async def test_the_end_inside_a_character_says_how_many_tokens_the_engine_dropped():
     japanese = next(text for text in TEXTS.values() if text["lang"] == "ja")
     notes = []
-    async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+    async with reciting() as bridge:
         for limit in range(1, 12):
             heard = await recite("bytes", japanese["prompt"], bridge, max_tokens=limit)
             assert heard.end.reason == "length"
@@ -148,7 +141,7 @@ async def test_an_engine_that_starts_for_the_first_time_says_what_it_will_be():
 
 
 async def test_a_prompt_that_is_too_long_is_refused_in_one_sentence():
-    async with running(ReciteEngine(), vocabulary=None) as bridge:
+    async with reciting() as bridge:
         heard = await recite("bytes", "word " * 5000, bridge)
     assert heard.end.code == 4400
     assert "longer than the engine's context" in heard.end.message
@@ -157,7 +150,7 @@ async def test_a_prompt_that_is_too_long_is_refused_in_one_sentence():
 async def test_an_engine_that_is_killed_in_mid_answer_is_lost_and_the_next_request_starts_another():
     engine = ReciteEngine()
     text = max(TEXTS.values(), key=lambda text: len(text["text"]))
-    async with running(engine, vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+    async with reciting(engine) as bridge:
 
         async def kill(event, ws, session):
             if isinstance(event, Started):
@@ -181,33 +174,24 @@ async def test_an_engine_that_is_killed_in_mid_answer_is_lost_and_the_next_reque
     assert again.data.decode("utf-8") == text["text"]
 
 
-async def test_a_llama_server_by_its_url_is_the_same_engine_without_a_device():
-    child = ReciteEngine()
-    await child.open()
-    try:
+async def test_a_llama_server_by_its_url_is_the_same_engine_without_a_device(monkeypatch):
+    text = TEXTS[SAMPLE[0]]
+    async with opened(ReciteEngine()) as child:
         key = child.client._http.headers["authorization"].split()[1]
         address = check_address(child.client.address.base)
-        engine = LlamaServer(address, key=key)
-        await engine.open()
-        assert engine.info().line == "llama.cpp server · device not reported"
-        request = Request(TEXTS[SAMPLE[0]]["prompt"], None, Sampling(temperature=0.0), "bytes", {})
-        chunks = [chunk async for chunk in engine.generate(request)]
-        await engine.close()
-        os.environ["DETOK_ENGINE_API_KEY"] = key
+        request = Request(text["prompt"], None, Sampling(temperature=0.0), "bytes", {})
+        async with opened(LlamaServer(address, key=key)) as engine:
+            assert engine.info().line == "llama.cpp server · device not reported"
+            chunks = [chunk async for chunk in engine.generate(request)]
+        monkeypatch.setenv("DETOK_ENGINE_API_KEY", key)
         assert await recognise(address) == "llama"
-    finally:
-        os.environ.pop("DETOK_ENGINE_API_KEY", None)
-        await child.close()
-    assert (
-        b"".join(chunk.data for chunk in chunks if isinstance(chunk, Raw)).decode("utf-8")
-        == TEXTS[SAMPLE[0]]["text"]
-    )
-    assert chunks[-1][:2] == ("eos", None)
+    assert joined(chunks) == ([], text["text"].encode(), "eos")
+    assert chunks[-1].note is None
 
 
-async def test_four_clients_at_once_each_get_their_own_text():
-    names = sorted(TEXTS)[:4]
-    async with running(ReciteEngine(), vocabulary=None, find_vocabulary=find_vocabulary) as bridge:
+async def test_twelve_clients_at_once_each_get_their_own_text():
+    names = sorted(TEXTS)[:12]
+    async with reciting() as bridge:
         heard = await asyncio.gather(
             *[recite("both", TEXTS[name]["prompt"], bridge) for name in names]
         )

@@ -4,13 +4,13 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 
 import httpx
 import pytest
 from bridge_rig import converse, running
 from engine_replay import Answer, Replay, events
+from local_server import free_port
 from test_engine_replay import (
     llama,
     llama_end,
@@ -92,29 +92,46 @@ CASES = {
     "SGLang": (SGLang, sglang_dies, "/generate", "input_ids", "max_new_tokens"),
 }
 PARAMS = {"max_tokens": 3, "temperature": 0}
+MESSAGES = [{"role": "user", "content": "hi"}]
+# What a bridge is given: the vocabulary, or how to find it, and how long it waits.
+GIVEN = {"vocabulary": WORDS, "continue_seconds": 5}
+PATIENT = {"vocabulary": None, "find_vocabulary": find_vocabulary, "continue_seconds": 30}
 
 
-def ask(bridge, **options):
-    given = {"prompt": "hi", "want": "both", "params": PARAMS, **options}
-    return converse(bridge.stream, bridge.url, **given)
+def bridge_for(server, make, options=GIVEN):
+    return running(make(check_address(server.url)), **options)
+
+
+async def ask(make, answers, *, options=GIVEN, **asked):
+    """Ask a bridge in front of a server with these answers; return (conversation, server)."""
+    given = {"prompt": "hi", "want": "both", "params": PARAMS, **asked}
+    async with Replay(answers) as server, bridge_for(server, make, options) as bridge:
+        return await converse(bridge.stream, bridge.url, **given), server
+
+
+def text_of(heard, vocabulary):
+    """Return the bytes that a client shows: those of special tokens are not among them."""
+    parts = []
+    for event in heard.of((Bytes, Tokens)):
+        if isinstance(event, Bytes):
+            parts.append(event.data)
+        elif event.pieces is not None:
+            parts += event.pieces
+        else:
+            ids = [i for i in event.ids if i not in vocabulary.special_ids]
+            parts += map(vocabulary.token_bytes, ids)
+    return b"".join(parts)
 
 
 @pytest.mark.parametrize("want", ["both", "bytes"])
 @pytest.mark.parametrize("name", list(CASES))
 async def test_the_answer_goes_on_behind_the_ids_of_prompt_and_answer(name, want):
     make, answers, route, prompt, limit = CASES[name]
-    async with Replay(answers()) as server:
-        engine = make(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge, want=want)
-        second = server.bodies(route)[-1]
+    heard, server = await ask(make, answers(), want=want)
+    second = server.bodies(route)[-1]
     assert second[prompt] == [1, 2, 10, 11]
     assert second.get("sampling_params", second)[limit] == 1
-    data = b"".join(
-        event.data if isinstance(event, Bytes) else b"".join(event.pieces)
-        for event in heard.of((Bytes, Tokens))
-    )
-    assert data == b"klm"
+    assert text_of(heard, WORDS) == b"klm"
     if want == "both":
         assert heard.ids == [10, 11, 12]
     assert heard.end.reason == "length"
@@ -124,10 +141,9 @@ async def test_the_answer_goes_on_behind_the_ids_of_prompt_and_answer(name, want
 @pytest.mark.parametrize("name", list(CASES))
 async def test_without_the_option_an_engine_that_is_lost_is_an_error(name):
     make, answers, route, _, _ = CASES[name]
-    async with Replay(answers()) as server:
-        async with running(make(check_address(server.url)), vocabulary=WORDS) as bridge:
-            heard = await ask(bridge)
-        assert len(server.bodies(route)) == 1
+    heard, server = await ask(make, answers(), options={"vocabulary": WORDS})
+    assert len(server.bodies(route)) == 1
+    assert heard.ids == [10, 11]  # what came before is kept
     assert isinstance(heard.end, Failed)
     assert heard.end.code == 4503
 
@@ -136,110 +152,78 @@ async def test_messages_go_on_as_a_prompt_of_ids():
     table = vllm_dies()
     table["POST", "/v1/chat/completions"] = lost(openai_chunk("a", ids=[10, 11], chat=True))
     table["POST", "/v1/completions"] = table["POST", "/v1/completions"][1:]
-    async with Replay(table) as server:
-        engine = VLLM(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge, prompt=None, messages=[{"role": "user", "content": "hi"}])
-        assert "messages" in server.bodies("/tokenize")[-1]
-        assert server.bodies("/v1/completions")[0]["prompt"] == [1, 2, 10, 11]
+    heard, server = await ask(VLLM, table, prompt=None, messages=MESSAGES)
+    assert "messages" in server.bodies("/tokenize")[-1]
+    assert server.bodies("/v1/completions")[0]["prompt"] == [1, 2, 10, 11]
     assert heard.ids == [10, 11, 12]
 
 
 async def test_the_prompt_is_counted_without_the_answer_that_goes_on():
-    async with Replay(llama_dies()) as server:
-        server.answers["POST", "/apply-template"] = [Answer({"prompt": "hi"})]
-        engine = LlamaServer(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            asked = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3}
-            async with httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http:
-                answer = (await http.post("/v1/chat/completions", json=asked)).json()
+    table = {**llama_dies(), ("POST", "/apply-template"): Answer({"prompt": "hi"})}
+    async with Replay(table) as server, bridge_for(server, LlamaServer) as bridge:
+        asked = {"messages": MESSAGES, "max_tokens": 3}
+        async with httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http:
+            answer = (await http.post("/v1/chat/completions", json=asked)).json()
     assert answer["choices"][0]["message"]["content"] == "klm"
     assert answer["usage"]["prompt_tokens"] == 2
 
 
 async def test_an_engine_that_comes_back_with_another_vocabulary_does_not_go_on():
-    async with Replay(llama_dies()) as server:
-        entries = [{"id": i, "bytes": [65 + i]} for i in range(15)]
-        table = Answer({"completion_probabilities": [{"top_logprobs": entries}]})
-        same = Answer(
-            {
-                "completion_probabilities": [
-                    {"top_logprobs": [{"id": i, "bytes": [97 + i]} for i in range(15)]}
-                ]
-            }
-        )
-        server.answers["POST", "/completion"].insert(0, same)
+    def completions(first):
+        entries = [{"id": i, "bytes": [first + i]} for i in range(15)]
+        return Answer({"completion_probabilities": [{"top_logprobs": entries}]})
 
-        def changes(body):
-            server.answers["GET", "/props"] = [
-                Answer({"default_generation_settings": {}, "model_path": "/models/other.gguf"})
-            ]
-            server.answers["POST", "/completion"] = [table]
-            return lost(llama_event(10, b"k", 1))
+    def changes(body):
+        props = {"default_generation_settings": {}, "model_path": "/models/other.gguf"}
+        server.answers["GET", "/props"] = [Answer(props)]
+        server.answers["POST", "/completion"] = [completions(65)]
+        return lost(llama_event(10, b"k", 1))
 
-        server.answers["POST", "/completion"][1] = changes
-        async with running(
-            LlamaServer(check_address(server.url)),
-            vocabulary=None,
-            find_vocabulary=find_vocabulary,
-            continue_seconds=5,
-        ) as bridge:
-            for want, code in (("bytes", 4503),):
-                heard = await ask(bridge, want=want)
-                assert heard.end.code == code
-                assert "another model" in heard.end.message
+    table = {**llama_dies(), ("POST", "/completion"): [completions(97), changes]}
+    async with Replay(table) as server, bridge_for(server, LlamaServer, PATIENT) as bridge:
+        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="bytes")
+    assert heard.end.code == 4503
+    assert "another model" in heard.end.message
 
 
 async def test_an_engine_that_stays_away_is_lost_after_the_time_that_was_given():
-    async with Replay(vllm_dies()) as server:
-        away = Answer({"error": {"message": "gone", "code": 500}}, status=500)
-        server.answers["POST", "/v1/completions"][1] = away
-        engine = VLLM(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=0.7) as bridge:
-            heard = await ask(bridge)
-        assert 2 <= len(server.bodies("/v1/completions")) <= 5
+    table = vllm_dies()
+    away = Answer({"error": {"message": "gone", "code": 500}}, status=500)
+    table["POST", "/v1/completions"][1] = away
+    heard, server = await ask(VLLM, table, options={**GIVEN, "continue_seconds": 0.7})
+    assert 2 <= len(server.bodies("/v1/completions")) <= 5
     assert heard.ids == [10, 11]
     assert heard.end.code == 4503
 
 
 async def test_what_was_refused_is_not_tried_again():
-    async with Replay(vllm_dies()) as server:
-        server.answers["POST", "/v1/completions"] = [Answer({}, status=422)]
-        engine = VLLM(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            assert (await ask(bridge)).end.code == 4400
-        assert len(server.bodies("/v1/completions")) == 1
+    table = {**vllm_dies(), ("POST", "/v1/completions"): Answer({}, status=422)}
+    heard, server = await ask(VLLM, table)
+    assert heard.end.code == 4400
+    assert len(server.bodies("/v1/completions")) == 1
 
 
 async def test_an_answer_with_unknown_ids_is_kept_and_says_why_it_cannot_go_on():
-    async with Replay(llama_dies()) as server:
-        server.answers["POST", "/completion"] = [lost(llama_event(10, b"\xc3\xa9k", 3))]
-        engine = LlamaServer(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge)
+    table = {**llama_dies(), ("POST", "/completion"): lost(llama_event(10, b"\xc3\xa9k", 3))}
+    heard, _ = await ask(LlamaServer, table)
     assert heard.end.code == 4503
     assert "ids of the answer are not known" in heard.end.message
 
 
+FULL = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
+
+
 async def test_a_prompt_that_is_too_long_is_refused_also_after_a_loss():
-    full = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
-    table = llama_dies()
-    table["POST", "/completion"] = [Answer({}, status=503), full]
-    async with Replay(table) as server:
-        engine = LlamaServer(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge)
+    table = {**llama_dies(), ("POST", "/completion"): [Answer({}, status=503), FULL]}
+    heard, _ = await ask(LlamaServer, table)
     assert isinstance(heard.end, Failed)
     assert heard.end.code == 4400
 
 
 async def test_an_answer_that_has_filled_the_context_is_complete():
-    full = Answer({"error": {"type": "exceed_context_size_error"}}, status=400)
-    async with Replay(llama_dies()) as server:
-        server.answers["POST", "/completion"][1] = full
-        engine = LlamaServer(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge)
+    table = llama_dies()
+    table["POST", "/completion"][1] = FULL
+    heard, _ = await ask(LlamaServer, table)
     assert (heard.end.reason, heard.ids) == ("length", [10, 11])
 
 
@@ -248,12 +232,10 @@ async def test_an_answer_that_has_filled_the_context_is_complete():
     [(openai_chunk("", "stop", ids=[12]), "eos"), (openai_chunk("", ids=[12, 13]), "length")],
 )
 async def test_an_answer_that_was_complete_is_not_asked_for_again(last, reason):
-    async with Replay(vllm_dies()) as server:
-        server.answers["POST", "/v1/completions"] = [lost(openai_chunk("", ids=[10]), last)]
-        engine = VLLM(check_address(server.url))
-        async with running(engine, vocabulary=WORDS, continue_seconds=5) as bridge:
-            heard = await ask(bridge)
-        assert len(server.bodies("/v1/completions")) == 1
+    route = "/v1/completions"
+    table = {**vllm_dies(), ("POST", route): lost(openai_chunk("", ids=[10]), last)}
+    heard, server = await ask(VLLM, table)
+    assert len(server.bodies(route)) == 1
     assert isinstance(heard.end, Finished)
     assert heard.end.reason == reason
 
@@ -294,42 +276,25 @@ class Mortal(ReciteEngine):
 async def test_a_reciting_engine_that_is_killed_twice_gives_the_undisturbed_text(name, want):
     text = TEXTS[name]
     deaths = [3 + LONGEST.index(name), 5 + 2 * LONGEST.index(name)]
-    async with running(
-        Mortal(deaths), vocabulary=None, find_vocabulary=find_vocabulary, continue_seconds=30
-    ) as bridge:
-        heard = await converse(
-            bridge.stream, bridge.url, prompt=text["prompt"], want=want, seconds=60.0
-        )
+    asked = {"prompt": text["prompt"], "want": want, "seconds": 60.0}
+    async with running(Mortal(deaths), **PATIENT) as bridge:
+        heard = await converse(bridge.stream, bridge.url, **asked)
         vocabulary = bridge.bridge.first.vocabulary
     assert isinstance(heard.end, Finished), heard.end
     assert " and after token " in heard.end.note
-    data = b""
-    for event in heard.of((Bytes, Tokens)):
-        if isinstance(event, Tokens) and event.pieces is None:
-            data += b"".join(
-                vocabulary.token_bytes(i) for i in event.ids if i not in vocabulary.special_ids
-            )
-        else:
-            data += event.data if isinstance(event, Bytes) else b"".join(event.pieces)
-    assert data.decode() == text["text"]
+    assert text_of(heard, vocabulary).decode() == text["text"]
 
 
 @pytest.mark.full
 async def test_a_llama_server_that_is_restarted_on_its_port_goes_on():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
+    program = ["-m", "detok_py.bridge.engines.recite_server", f"--port={port}"]
+    program += ["--model", str(FOLDER / "recite.gguf")]
 
     async def start():
-        program = ["-m", "detok_py.bridge.engines.recite_server", "--port", str(port)]
+        pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *program,
-            "--model",
-            str(FOLDER / "recite.gguf"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            sys.executable, *program, stdin=pipe, stdout=pipe, stderr=null
         )
         assert json.loads(await child.stdout.readline())["port"] == port
         return child
@@ -350,24 +315,14 @@ async def test_a_llama_server_that_is_restarted_on_its_port_goes_on():
             await asyncio.sleep(0.5)  # the bridge finds no engine there
             children.append(await start())
 
-        async with running(
-            engine, vocabulary=None, find_vocabulary=find_vocabulary, continue_seconds=30
-        ) as bridge:
-            heard = await converse(
-                bridge.stream,
-                bridge.url,
-                on_event=kill,
-                prompt=text["prompt"],
-                want="ids",
-                params={"temperature": 0},
-                seconds=60.0,
-            )
+        asked = {"prompt": text["prompt"], "want": "ids", "params": {"temperature": 0}}
+        async with running(engine, **PATIENT) as bridge:
+            heard = await converse(bridge.stream, bridge.url, on_event=kill, seconds=60.0, **asked)
             await asyncio.gather(*restarts)
             vocabulary = bridge.bridge.first.vocabulary
     finally:
         for child in children:
             child.stdin.close()
             await child.wait()
-    ids = [i for i in heard.ids if i not in vocabulary.special_ids]
-    assert b"".join(vocabulary.token_bytes(i) for i in ids).decode() == text["text"]
+    assert text_of(heard, vocabulary).decode() == text["text"]
     assert "was lost after" in heard.end.note

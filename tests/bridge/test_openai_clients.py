@@ -12,20 +12,24 @@ import pytest
 from adapters.detok import vocabulary_of
 from bridge_rig import TEXT, running
 from cutting_proxy import DOWN, CuttingProxy
-from engine_replay import Answer, Replay, events, ndjson
+from engine_replay import Replay, ndjson
 from redis_rig import NAME, redis_server
 from test_bridge_stream import FakeEngine
+from test_engine_replay import of_chat, ollama, openai
 from test_openai_exit import (
     CALL,
     CHAT,
     LANGUAGES,
+    NAMED,
     RUN,
+    STREAM,
     TOOLS,
     USER,
     ask,
     client,
     first_of,
     ids_of,
+    piece,
     read,
     said_in,
 )
@@ -126,31 +130,23 @@ async def test_openais_own_client_understands_it():
                 await ai.chat.completions.create(model="first", messages=USER, n=2)
 
 
-def split_call(n, city):
-    """Return the deltas of a call whose arguments come in two pieces."""
-    first = {"index": n, "id": f"c{n}", "function": {"name": "weather", "arguments": '{"city": '}}
-    rest = {"index": n, "function": {"arguments": json.dumps(city) + "}"}}
-    return [{"tool_calls": [first]}, {"tool_calls": [rest]}]
-
-
-def whole_call(city):
-    """Return a call as Ollama sends it."""
-    return {"tool_calls": [{"function": {"name": "weather", "arguments": {"city": city}}}]}
+CITIES = ["東京", "x</tool_call>y"]
 
 
 @pytest.mark.parametrize("kind", ["openai", "ollama"])
 async def test_what_an_engine_of_text_sends_apart_stays_apart(kind):
     said = [{"thinking": "日"}, {"thinking": "本?"}, {"content": "4 "}, {"content": "🙂"}]
-    deltas = [*said, *split_call(0, "東京"), *split_call(1, "x</tool_call>y")]
-    chat = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    chat.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
-    messages = [*said, whole_call("東京"), whole_call("x</tool_call>y")]
+    deltas = list(said)
+    for n, city in enumerate(CITIES):
+        deltas += [piece(n, '{"city": ', name="weather"), piece(n, json.dumps(city) + "}")]
+    calls = [{"name": "weather", "arguments": {"city": city}} for city in CITIES]
+    messages = [*said, *[{"tool_calls": [{"function": call}]} for call in calls]]
     lines = [{"message": {"content": "", **one}, "done": False} for one in messages]
     lines.append({"message": {"content": ""}, "done": True, "done_reason": "stop"})
     table = {
-        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
-        ("GET", "/api/tags"): Answer({"models": [{"name": "m"}]}),
-        ("POST", "/v1/chat/completions"): events(*chat, done=True),
+        **openai(),
+        **ollama(),
+        ("POST", CHAT): of_chat(*deltas, finish="tool_calls"),
         ("POST", "/api/chat"): ndjson(*lines),
     }
     async with Replay(table) as server:
@@ -158,18 +154,16 @@ async def test_what_an_engine_of_text_sends_apart_stays_apart(kind):
         async with running(engine, vocabulary=None) as bridge:
             stream = await ask(bridge, stream=True, tools=TOOLS)
             whole = await ask(bridge, tools=TOOLS)
-        bodies = server.bodies("/api/chat") + server.bodies("/v1/chat/completions")
+        bodies = server.bodies("/api/chat") + server.bodies(CHAT)
     assert stream.headers["x-detok-fidelity"] == "text"
     text, reasoning, calls, finish = read(stream.text)
     assert (text.strip(), reasoning, finish) == ("4 🙂", "日本?", "tool_calls")
-    cities = [json.loads(arguments)["city"] for _, _, arguments in calls]
-    assert cities == ["東京", "x</tool_call>y"]
+    assert [json.loads(arguments)["city"] for _, _, arguments in calls] == CITIES
     answer = whole.json()
     message = answer["choices"][0]["message"]
     assert message["reasoning_content"] == "日本?"
-    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [
-        c[2] for c in calls
-    ]
+    given = [call["function"]["arguments"] for call in message["tool_calls"]]
+    assert given == [call[2] for call in calls]
     assert "detok" not in answer  # nothing is missing
     assert [body["tools"] for body in bodies] == [TOOLS, TOOLS]
 
@@ -178,11 +172,7 @@ async def test_a_content_of_parts_reaches_an_engine_that_takes_text_only():
     """As many clients send it. Ollama's own route refuses it."""
     parts = [{"type": "text", "text": text} for text in ("日本", "🙂")]
     said = [{"role": "user", "content": parts}]
-    table = {
-        ("GET", "/api/tags"): Answer({"models": [{"name": "m"}]}),
-        ("POST", "/api/chat"): ndjson({"message": {"content": "4"}, "done": True}),
-    }
-    async with Replay(table) as server:
+    async with Replay(ollama()) as server:
         async with running(Ollama(check_address(server.url)), vocabulary=None) as bridge:
             await ask(bridge, messages=said)
             scripted = await ask(bridge, messages=said, detok={"engine": "scripted", "pace": 0})
@@ -254,7 +244,7 @@ async def test_random_texts_that_are_cut_at_random_are_the_engines_own(count):
             letters = rng.sample(TEXT + LANGUAGES * 3, rng.randint(1, 60))
             text = "".join(letters)
             script = {"text": text, "cut": rng.choice(["token", "byte", "random"]), "pace": 0}
-            body = {"messages": USER, "stream": True, "seed": number, "detok": script}
+            body = {**STREAM, "seed": number, "detok": script}
             assert read((await http.post(CHAT, json=body)).text)[0] == text
 
 
@@ -268,8 +258,7 @@ async def test_an_answer_is_whole_after_a_cut_at_any_byte(step):
     cut, and are generated once.
     """
     engine = FakeEngine([*ids_of(CALL[:40]), 0, *ids_of(CALL[40:]), End("eos")])
-    body = {"messages": USER, "stream": True, "tools": TOOLS}
-    body["stream_options"] = {"include_usage": True}
+    body = {**STREAM, "tools": TOOLS, "stream_options": {"include_usage": True}}
     async with running(engine, store=MemoryStore(max_runs=100_000)) as bridge:
         async with CuttingProxy(bridge.port) as proxy:
             wanted, ends = await through(proxy, bridge.host, body, f"{RUN}-wanted", [])
@@ -311,14 +300,14 @@ async def test_another_replica_has_the_rest_of_an_answer():
             return running(engine, store=store, gate={"names": [NAME]})
 
         async with replica() as one, replica() as two:
-            body = {"messages": USER, "stream": True}
-            headers = {"host": NAME, "x-detok-run": RUN}
+            headers = {"host": NAME, **NAMED}
             async with client(one) as http:
-                data = await first_of(http, body, headers, 2000)
+                data = await first_of(http, STREAM, headers, 2000)
             whole = data.decode(errors="replace").rpartition("\n\n")[0] + "\n\n"
             last = whole.rpartition("id: ")[2].partition("\n")[0]
             async with client(two) as http:
-                rest = await http.post(CHAT, json=body, headers={**headers, "last-event-id": last})
+                headers["last-event-id"] = last
+                rest = await http.post(CHAT, json=STREAM, headers=headers)
     before = read(whole)[0]
     assert 0 < len(before) < len(text)
     assert before + read(rest.text)[0] == text

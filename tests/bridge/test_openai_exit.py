@@ -9,9 +9,9 @@ import httpx
 import pytest
 from bridge_rig import TEXT, running
 from engine_replay import Answer, Replay
-from engine_replay import events as events_from
 from served_bridge import Bridge
 from test_bridge_stream import FakeEngine
+from test_engine_replay import MODELS, of_chat
 from waiting import eventually
 
 from detok_py.bridge import openai_exit, protocols
@@ -29,12 +29,27 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 RUN = "0123456789abcdef"
+NAMED = {"x-detok-run": RUN}
 USER = [{"role": "user", "content": "hi"}]
+STREAM = {"messages": USER, "stream": True}
+JSON = {"content-type": "application/json"}
 LANGUAGES = "日本語の文章、ภาษาไทย, हिन्दी, עברית, 🏳️‍🌈👩🏽‍🚀 and é. "
 
 
 def client(bridge):
     return httpx.AsyncClient(base_url=bridge.url, trust_env=False, timeout=60)
+
+
+class Silent(FakeEngine):
+    """Says nothing; `asked` has the requests."""
+
+    def __init__(self):
+        super().__init__([End("eos")])
+        self.asked = []
+
+    def generate(self, request):
+        self.asked.append(request)
+        return super().generate(request)
 
 
 def ids_of(text):
@@ -138,22 +153,16 @@ async def test_an_answer_that_is_cut_short_says_so():
 
 async def test_an_answer_may_fill_the_context_unless_it_is_bounded():
     """Chat UIs send no `max_tokens`, and reasoning is long."""
-    seen = []
-
-    class Engine(FakeEngine):
-        async def generate(self, request):
-            seen.append((request.sampling.max_tokens, "max_tokens" in request.params))
-            yield End("eos")
-
-    async with running(Engine([])) as bridge:
+    engine = Silent()
+    async with running(engine) as bridge:
         await ask(bridge)
         await ask(bridge, max_completion_tokens=7)
+    seen = [(asked.sampling.max_tokens, "max_tokens" in asked.params) for asked in engine.asked]
     assert seen == [(32768, False), (7, True)]
 
 
 # ---------------------------------------------------------------- reasoning and calls
 
-HERMES = "{{ '<tool_call>' }}{{ '<think>' }}"
 CALL = '<think>日本?</think>I look.\n<tool_call>\n{"name": "weather", "arguments": {"city": "東京"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]
 
@@ -172,14 +181,6 @@ async def test_reasoning_and_calls_are_deltas_of_their_own():
     assert whole["finish_reason"] == "tool_calls"
 
 
-async def test_a_call_without_arguments_has_an_empty_object():
-    text = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
-    async with running(FakeEngine([*ids_of(text), End("eos")])) as bridge:
-        (_, _, [[_, name, arguments]], _), whole = await answered(bridge, tools=TOOLS)
-    assert (name, arguments) == ("now", "{}")
-    assert whole["message"]["content"] is None
-
-
 async def test_without_tools_what_looks_like_a_call_is_text():
     async with running(FakeEngine([*ids_of(CALL), End("eos")])) as bridge:
         (text, _, calls, finish), _ = await answered(bridge)
@@ -188,33 +189,25 @@ async def test_without_tools_what_looks_like_a_call_is_text():
 
 
 async def test_the_tools_reach_the_engine_in_its_own_request():
-    seen = []
-
-    class Engine(FakeEngine):
-        async def generate(self, request):
-            seen.append(request.tools)
-            yield End("eos")
-
-    async with running(Engine([])) as bridge:
+    engine = Silent()
+    async with running(engine) as bridge:
         await ask(bridge, tools=TOOLS)
         await ask(bridge, tools=TOOLS, tool_choice="none")
-    assert seen == [{"tools": TOOLS}, {}]
+    assert [asked.tools for asked in engine.asked] == [{"tools": TOOLS}, {}]
 
 
 @contextlib.asynccontextmanager
-async def text_engine(*deltas, finish="tool_calls"):
-    """Serve an engine that parses its own text, and sends these deltas."""
-    # As ASCII, which halves of pairs need.
-    chat = [json.dumps({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
-    table = {
-        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
-        ("POST", CHAT): events_from(*chat, end, done=True),
-    }
+async def engine_that_sends(answer):
+    """Run a bridge whose engine parses its own text, and answers so."""
+    table = {("GET", "/v1/models"): MODELS, ("POST", CHAT): answer}
     async with Replay(table) as server:
-        engine = OpenAIServer(check_address(server.url))
-        async with running(engine, vocabulary=None) as bridge:
+        async with running(OpenAIServer(check_address(server.url)), vocabulary=None) as bridge:
             yield bridge
+
+
+def text_engine(*deltas, finish="tool_calls"):
+    """Run a bridge whose engine parses its own text, and sends these deltas."""
+    return engine_that_sends(of_chat(*deltas, finish=finish))
 
 
 def piece(index, text, **head):
@@ -275,7 +268,7 @@ async def test_reasoning_that_a_text_engine_leaves_in_its_text_is_found():
     assert whole["message"] == {"role": "assistant", "content": "4", "reasoning_content": "日本"}
 
 
-async def test_calls_of_a_text_engine_whose_pieces_interleave_stay_apart():
+async def test_calls_of_a_text_engine_whose_pieces_interleave_stay_apart_and_keep_their_ids():
     deltas = [
         *(piece(0, "", name="f"), piece(1, "", name="g")),
         *(piece(0, '{"a":'), piece(1, '{"b":'), piece(0, '"0"}'), piece(1, '"1"}')),
@@ -285,16 +278,9 @@ async def test_calls_of_a_text_engine_whose_pieces_interleave_stay_apart():
     assert said[0].strip() == ""
     assert said[2] == [["id-0", "f", '{"a":"0"}'], ["id-1", "g", '{"b":"1"}']]
     assert whole["message"]["content"] is None
-    calls = [call["function"] for call in whole["message"]["tool_calls"]]
-    assert [call["arguments"] for call in calls] == ['{"a":"0"}', '{"b":"1"}']
-
-
-async def test_calls_of_a_text_engine_keep_its_ids():
-    """Its chat template may refuse others when the calls come back."""
-    async with text_engine(piece(0, "{}", name="f"), piece(1, "{}", name="f")) as bridge:
-        (_, _, calls, _), whole = await answered(bridge, tools=TOOLS)
-    assert [call[0] for call in calls] == ["id-0", "id-1"]
-    assert [call["id"] for call in whole["message"]["tool_calls"]] == ["id-0", "id-1"]
+    calls = [(c["id"], c["function"]["arguments"]) for c in whole["message"]["tool_calls"]]
+    # Its chat template may refuse other ids when the calls come back.
+    assert calls == [("id-0", '{"a":"0"}'), ("id-1", '{"b":"1"}')]
 
 
 @pytest.mark.parametrize("cut", ['{"a": "x', '{"a": "x", ', '{"a": {"b": 1}'])
@@ -315,16 +301,17 @@ def test_text_after_a_call_that_broke_off_comes_behind_its_tag():
 
 
 async def test_the_ids_of_calls_differ_and_are_the_same_for_every_reader():
-    text = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>' * 3
+    written = ['{"name": "now"}'] * 2 + ['{"name": "now", "arguments": {}}']
+    text = "".join(f"<tool_call>\n{call}\n</tool_call>" for call in written)
     async with running(FakeEngine([*ids_of(text), End("eos")])) as bridge:
-        answers = [
-            await ask(bridge, tools=TOOLS, stream=True, headers={"x-detok-run": RUN})
-            for _ in range(2)
-        ]
-    first, again = [[call[0] for call in read(answer.text)[2]] for answer in answers]
-    assert first == again
-    assert len(set(first)) == 3
-    assert all(len(one) == 9 and one.isalnum() for one in first)
+        answers = [await ask(bridge, tools=TOOLS, stream=True, headers=NAMED) for _ in range(2)]
+    calls, again = [read(answer.text)[2] for answer in answers]
+    assert calls == again
+    # Arguments that are left out are an empty object too.
+    assert [call[1:] for call in calls] == [["now", "{}"]] * 3
+    ids = {call[0] for call in calls}
+    assert len(ids) == 3
+    assert all(len(one) == 9 and one.isalnum() for one in ids)
 
 
 # ---------------------------------------------------------------- models and errors
@@ -384,15 +371,7 @@ async def test_a_wrong_parameter_is_named(kind):
             assert answer.headers["x-should-retry"] == "false"
 
 
-async def test_what_has_no_effect_is_named_in_a_header():
-    async with running() as bridge:
-        answer = await ask(
-            bridge, detok={"text": "a"}, presence_penalty=1, frequency_penalty=0, user="me"
-        )
-    assert answer.headers["x-detok-ignored"] == "presence_penalty"
-
-
-async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
+async def test_what_has_no_effect_is_named_in_a_header_unless_it_is_done_anyway():
     plain = {
         "n": 1,
         "temperature": 1,
@@ -405,8 +384,13 @@ async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
         "repetition_penalty": 1.0,
         "skip_special_tokens": True,
         "modalities": ["text"],
+        "user": "me",
     }
-    other = {"response_format": {"type": "json_object"}, "repetition_penalty": 1.1}
+    other = {
+        "response_format": {"type": "json_object"},
+        "repetition_penalty": 1.1,
+        "presence_penalty": 1,
+    }
     async with running() as bridge:
         assert "x-detok-ignored" not in (await ask(bridge, **plain)).headers
         ignored = (await ask(bridge, **{**plain, **other})).headers["x-detok-ignored"]
@@ -414,16 +398,11 @@ async def test_a_parameter_that_asks_for_what_is_done_anyway_is_not_ignored():
 
 
 async def test_seeds_of_64_bits_and_a_top_k_of_minus_1_are_taken():
-    seen = []
-
-    class Engine(FakeEngine):
-        async def generate(self, request):
-            seen.append((request.sampling.seed, request.sampling.top_k))
-            yield End("eos")
-
-    async with running(Engine([])) as bridge:
+    engine = Silent()
+    async with running(engine) as bridge:
         for seed in (-1, 1 << 40, -(1 << 63), 7):
             assert (await ask(bridge, seed=seed, top_k=-1)).status_code == 200
+    seen = [(asked.sampling.seed, asked.sampling.top_k) for asked in engine.asked]
     assert seen == [((1 << 32) - 1, None), (0, None), (0, None), (7, None)]
 
 
@@ -440,15 +419,14 @@ async def test_tools_may_have_no_parameters():
 )
 async def test_a_body_that_is_no_json_object_is_refused(body):
     async with running() as bridge, client(bridge) as http:
-        answer = await http.post(CHAT, content=body, headers={"content-type": "application/json"})
+        answer = await http.post(CHAT, content=body, headers=JSON)
         assert error_of(answer) == (400, "invalid_json")
 
 
 async def test_a_body_that_is_too_large_or_of_another_type_is_refused():
     async with running() as bridge, client(bridge) as http:
-        json_type = {"content-type": "application/json"}
         for body in (b"x" * ((1 << 20) + 1), chunks_of(b"x" * 4096, 300)):
-            answer = await http.post(CHAT, content=body, headers=json_type)
+            answer = await http.post(CHAT, content=body, headers=JSON)
             assert error_of(answer) == (413, "body_too_large")
         kind = {"content-type": "Application/JSON; charset=utf-8"}  # RFC 9110, 8.3.1
         assert error_of(await http.post(CHAT, content=b"{}", headers=kind))[0] == 400
@@ -465,7 +443,6 @@ async def chunks_of(piece, count):
 
 async def test_a_body_that_does_not_come_holds_its_place_for_a_moment_only(monkeypatch):
     monkeypatch.setattr(openai_exit, "BODY_SECONDS", 1.5)  # a busy machine asks late
-    json_type = {"content-type": "application/json"}
     refused = asyncio.Event()
 
     async def slow_body():
@@ -475,7 +452,7 @@ async def test_a_body_that_does_not_come_holds_its_place_for_a_moment_only(monke
 
     async with running(max_clients=1) as bridge, client(bridge) as http:
         slow = [
-            asyncio.create_task(http.post(CHAT, content=slow_body(), headers=json_type))
+            asyncio.create_task(http.post(CHAT, content=slow_body(), headers=JSON))
             for _ in range(9)
         ]
         await eventually(lambda: bridge.bridge.crowded)
@@ -548,14 +525,9 @@ async def test_an_engine_that_fails_before_its_first_token_has_a_status(kind):
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_rate_limit_of_the_engine_is_passed_on_as_its_own(stream, said):
     headers = () if said is None else [("retry-after", said)]
-    table = {
-        ("GET", "/v1/models"): Answer({"data": [{"id": "m"}]}),
-        ("POST", CHAT): Answer({"error": {"message": "Slow."}}, status=429, headers=headers),
-    }
-    async with Replay(table) as server:
-        engine = OpenAIServer(check_address(server.url))
-        async with running(engine, vocabulary=None) as bridge:
-            answer = await ask(bridge, stream=stream)
+    refusal = Answer({"error": {"message": "Slow."}}, status=429, headers=headers)
+    async with engine_that_sends(refusal) as bridge:
+        answer = await ask(bridge, stream=stream)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (429, "rate_limit_exceeded")
     assert error["type"] == "rate_limit_error"
@@ -589,17 +561,17 @@ async def test_a_named_run_that_failed_before_its_first_token_begins_again(strea
             if self.asked == 2:
                 raise EngineError("The engine was lost.")
 
-    engine, headers = Engine([], gives="text"), {"x-detok-run": RUN}
+    engine = Engine([], gives="text")
     async with running(engine) as bridge:
-        failed = await ask(bridge, stream=stream, headers=headers)
+        failed = await ask(bridge, stream=stream, headers=NAMED)
         assert (error_of(failed), failed.headers["x-should-retry"]) == (
             (503, "engine_down"),
             "true",
         )
         # A part of it is kept for a client that comes back.
         for _ in range(2):
-            assert "The engine was lost." in (await ask(bridge, stream=True, headers=headers)).text
-        again = await ask(bridge, headers=headers)
+            assert "The engine was lost." in (await ask(bridge, stream=True, headers=NAMED)).text
+        again = await ask(bridge, headers=NAMED)
         assert (error_of(again), again.headers["x-should-retry"]) == ((503, "engine_down"), "false")
     assert engine.asked == 2
 
@@ -634,9 +606,9 @@ async def test_a_named_run_that_failed_when_nobody_was_there_begins_again():
             yield Raw(b"ab")
             yield End("eos")
 
-    engine, headers = Engine([], gives="text"), {"x-detok-run": RUN}
+    engine = Engine([], gives="text")
     async with running(engine) as bridge:
-        client = asyncio.create_task(ask(bridge, stream=True, headers=headers))
+        client = asyncio.create_task(ask(bridge, stream=True, headers=NAMED))
         await eventually(lambda: engine.asked == 1)
         client.cancel()
         await asyncio.wait([client])
@@ -644,7 +616,7 @@ async def test_a_named_run_that_failed_when_nobody_was_there_begins_again():
         left.set()
         [run] = bridge.bridge.store.runs.by_id.values()
         await eventually(lambda: run.log.end is not None)
-        assert read((await ask(bridge, stream=True, headers=headers)).text)[0] == "ab"
+        assert read((await ask(bridge, stream=True, headers=NAMED)).text)[0] == "ab"
 
 
 async def test_a_scripted_text_has_the_fidelity_of_its_cut():
@@ -706,36 +678,35 @@ def said_in(events):
 
 async def test_a_run_outlives_its_connection_and_is_begun_once():
     engine = FakeEngine([*ids_of("日本"), 0.2, *ids_of("語"), End("eos")])
-    headers = {"x-detok-run": RUN}
     async with running(engine) as bridge, client(bridge) as http:
-        await first_of(http, {"messages": USER, "stream": True}, headers, 1)
-        whole = await http.post(CHAT, json={"messages": USER}, headers=headers)
+        await first_of(http, STREAM, NAMED, 1)
+        whole = await http.post(CHAT, json={"messages": USER}, headers=NAMED)
         assert whole.json()["choices"][0]["message"]["content"] == "日本語"
-        again = await http.post(CHAT, json={"messages": USER}, headers=headers)
+        again = await http.post(CHAT, json={"messages": USER}, headers=NAMED)
         assert again.json()["choices"] == whole.json()["choices"]
         assert engine.closed == 1
         # Another request has another run, also with the same id.
-        await http.post(CHAT, json={"messages": USER, "stop": "x"}, headers=headers)
+        await http.post(CHAT, json={"messages": USER, "stop": "x"}, headers=NAMED)
         assert engine.closed == 2
 
 
 async def test_a_run_that_is_gone_is_not_begun_again():
     async with running(FakeEngine([*ids_of("ab"), End("eos")])) as bridge:
-        gone = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "2"}, stream=True)
+        gone = await ask(bridge, headers={**NAMED, "last-event-id": "2"}, stream=True)
         assert error_of(gone) == (410, "run_expired")
         for headers, code in (
             ({"x-detok-run": "short"}, "invalid_run"),
-            ({"x-detok-run": RUN, "last-event-id": "x"}, "invalid_event_id"),
+            ({**NAMED, "last-event-id": "x"}, "invalid_event_id"),
         ):
             assert error_of(await ask(bridge, headers=headers)) == (400, code)
-        first = await ask(bridge, headers={"x-detok-run": RUN}, stream=True)
+        first = await ask(bridge, headers=NAMED, stream=True)
         assert read(first.text)[0] == "ab"
-        beyond = await ask(bridge, headers={"x-detok-run": RUN, "last-event-id": "99"}, stream=True)
+        beyond = await ask(bridge, headers={**NAMED, "last-event-id": "99"}, stream=True)
         assert error_of(beyond) == (410, "run_expired")
         for rest in ({"after": 2}, {"after": "2"}):  # behind the role and one character
-            of_it = await ask(bridge, headers={"x-detok-run": RUN}, stream=True, **rest)
+            of_it = await ask(bridge, headers=NAMED, stream=True, **rest)
             assert read(of_it.text)[0] == "b"
-        wrong = await ask(bridge, headers={"x-detok-run": RUN}, after=-1)
+        wrong = await ask(bridge, headers=NAMED, after=-1)
         assert error_of(wrong) == (400, "invalid_event_id")
 
 
@@ -744,12 +715,11 @@ async def test_a_run_that_is_gone_is_not_begun_again():
 async def test_the_usage_behind_a_stop_string_is_the_same_when_a_run_is_read_again(gives, ends):
     tokens = [Ids([b]) if gives == "ids" else Raw(bytes([b]), 1) for b in b"one STOP and more"]
     engine = FakeEngine([*tokens, End("eos", None, 5, 17) if ends else 3600], gives)
-    headers = {"x-detok-run": RUN}
     asked = {"stream": True, "stop": "STOP", "stream_options": {"include_usage": True}}
     async with running(engine) as bridge:
-        first, again = [await ask(bridge, headers=headers, **asked) for _ in range(2)]
-        rest = await ask(bridge, headers=headers, after=2, **asked)
-        whole = await ask(bridge, headers=headers, **{**asked, "stream": False})
+        first, again = [await ask(bridge, headers=NAMED, **asked) for _ in range(2)]
+        rest = await ask(bridge, headers=NAMED, after=2, **asked)
+        whole = await ask(bridge, headers=NAMED, **{**asked, "stream": False})
     usages = [json.loads(events_of(one.text)[-1].data)["usage"] for one in (first, again, rest)]
     assert usages[0] == (None if gives == "text" else {"completion_tokens": 8})
     assert usages[1:] == [usages[0]] * 2
@@ -770,7 +740,7 @@ class Endless(FakeEngine):
 async def test_a_client_that_does_not_read_makes_the_engine_wait():
     engine = Endless([], gives="text")
     async with running(engine) as bridge, client(bridge) as http:
-        async with http.stream("POST", CHAT, json={"messages": USER, "stream": True}):
+        async with http.stream("POST", CHAT, json=STREAM):
             before = -1
             while engine.given != before:  # the buffers of the system are full some time
                 before = engine.given
@@ -812,7 +782,7 @@ async def test_a_client_that_reads_slowly_gets_the_end(end, headers):
     text = [Raw(f"{n:06d} ".encode() * 1400) for n in range(60)]
     async with running(FakeEngine([*text, *steps], gives="text")) as bridge:
         bridge.server.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-        body = {"messages": USER, "stream": True, "stop": "STOP"}
+        body = {**STREAM, "stop": "STOP"}
         response = await read_slowly(bridge, body, headers)
     assert last in response
     assert response.endswith(b"\r\n0\r\n\r\n")
@@ -821,9 +791,9 @@ async def test_a_client_that_reads_slowly_gets_the_end(end, headers):
 async def test_a_reader_whose_run_another_takes_is_not_to_ask_again():
     engine = FakeEngine([*ids_of("ab"), 3600])
     async with running(engine) as bridge:
-        first = asyncio.create_task(ask(bridge, headers={"x-detok-run": RUN}))
+        first = asyncio.create_task(ask(bridge, headers=NAMED))
         await eventually(lambda: engine.given >= 2)
-        other = asyncio.create_task(ask(bridge, headers={"x-detok-run": RUN}))
+        other = asyncio.create_task(ask(bridge, headers=NAMED))
         answer = await asyncio.wait_for(first, 10)
         other.cancel()
         await asyncio.gather(other, return_exceptions=True)
@@ -856,7 +826,7 @@ async def test_a_silent_engine_keeps_its_connection(monkeypatch):
 async def test_a_bridge_that_stops_says_so_and_waits_for_nobody():
     engine = FakeEngine([*ids_of("é"), 3600])
     async with running(engine) as bridge, client(bridge) as http:
-        reading = asyncio.create_task(first_of(http, {"messages": USER, "stream": True}))
+        reading = asyncio.create_task(first_of(http, STREAM))
         whole = asyncio.create_task(ask(bridge))
         await eventually(lambda: engine.given >= 4)
         bridge.server.stop()
@@ -869,9 +839,8 @@ async def test_a_bridge_that_stops_says_so_and_waits_for_nobody():
 async def test_a_bridge_that_drains_finishes_what_nobody_can_come_back_for():
     engine = FakeEngine([*ids_of("日"), 0.3, *ids_of("本"), End("eos")])
     async with running(engine) as bridge, client(bridge) as http:
-        body = {"messages": USER, "stream": True}
-        stays = asyncio.create_task(first_of(http, body))
-        leaves = asyncio.create_task(first_of(http, body, {"x-detok-run": RUN}))
+        stays = asyncio.create_task(first_of(http, STREAM))
+        leaves = asyncio.create_task(first_of(http, STREAM, NAMED))
         await eventually(lambda: engine.given >= 6)
         await bridge.bridge.drain(10)
         assert read((await stays).decode())[0] == "日本"
@@ -924,7 +893,7 @@ async def test_a_page_of_an_allowed_origin_may_post():
 async def test_a_client_beyond_the_places_is_refused_with_429():
     engine = FakeEngine([*ids_of("a"), 3600])
     async with running(engine, max_clients=1) as bridge, client(bridge) as http:
-        task = asyncio.create_task(first_of(http, {"messages": USER, "stream": True}))
+        task = asyncio.create_task(first_of(http, STREAM))
         await eventually(lambda: engine.given)
         refused = await ask(bridge)
         assert error_of(refused) == (429, "too_many_clients")

@@ -18,54 +18,47 @@ TABLE = Vocabulary.from_bytes(
 )
 
 
-def recovered(*chunks):
-    recovery = Recovery(TABLE, Recovery.table(TABLE))
-    return [part for chunk in chunks for part in recovery.feed(Raw(*chunk))]
+def recovered(data, tokens, last, vocabulary=TABLE):
+    """Return what is recovered of one chunk."""
+    return Recovery(vocabulary, Recovery.table(vocabulary)).feed(Raw(data, tokens, last))
 
 
 def test_the_ids_of_a_run_with_one_reading_are_found():
-    assert recovered((b"\xe6\x97\xa5", 3, 2)) == [
-        Known(0, b"\xe6"),
-        Known(1, b"\x97"),
-        Known(2, b"\xa5"),
-    ]
-    assert recovered((b"\xe6\x97\xa5", 2, 2)) == [Known(3, b"\xe6\x97"), Known(2, b"\xa5")]
+    each = [Known(0, b"\xe6"), Known(1, b"\x97"), Known(2, b"\xa5")]
+    assert recovered(b"\xe6\x97\xa5", 3, 2) == each
+    assert recovered(b"\xe6\x97\xa5", 2, 2) == [Known(3, b"\xe6\x97"), Known(2, b"\xa5")]
 
 
 def test_the_ids_of_a_run_with_two_readings_are_unknown():
     two = Vocabulary.from_bytes([b"\xe6", b"\xe6", b"\x97\xa5"])
-    recovery = Recovery(two, Recovery.table(two))
-    assert recovery.feed(Raw(b"\xe6\x97\xa5", 2, 2)) == [Unknown(1, b"\xe6"), Known(2, b"\x97\xa5")]
+    found = recovered(b"\xe6\x97\xa5", 2, 2, two)
+    assert found == [Unknown(1, b"\xe6"), Known(2, b"\x97\xa5")]
 
 
 def test_the_ids_of_a_run_without_a_reading_are_unknown():
-    assert recovered((b"\xe6\xe6\xa5", 4, 2)) == [Unknown(3, b"\xe6\xe6"), Known(2, b"\xa5")]
+    assert recovered(b"\xe6\xe6\xa5", 4, 2) == [Unknown(3, b"\xe6\xe6"), Known(2, b"\xa5")]
 
 
 def test_a_last_id_that_does_not_fit_its_bytes_makes_all_ids_unknown():
-    assert recovered((b"a", 1, 2)) == [Unknown(1, b"a")]
-    assert recovered((b"a", 1, 99)) == [Unknown(1, b"a")]
-    assert recovered((b"a", 1, None)) == [Unknown(1, b"a")]
-    assert recovered((b"aa", 1, 4)) == [Unknown(1, b"aa")]
+    for data, last in ((b"a", 2), (b"a", 99), (b"a", None), (b"aa", 4)):
+        assert recovered(data, 1, last) == [Unknown(1, data)], (data, last)
 
 
 def test_a_token_never_ends_at_a_whole_character_inside_a_run():
     # "a" followed by two thirds of 日: after "a" alone the server would have sent an event.
-    assert recovered((b"a\xe6\x97\xa5", 3, 2)) == [Unknown(2, b"a\xe6\x97"), Known(2, b"\xa5")]
+    assert recovered(b"a\xe6\x97\xa5", 3, 2) == [Unknown(2, b"a\xe6\x97"), Known(2, b"\xa5")]
 
 
 def test_special_tokens_are_never_guessed():
     special = Vocabulary.from_bytes([b"<s>", b"\xa5"], [0])
-    recovery = Recovery(special, Recovery.table(special))
-    assert recovery.feed(Raw(b"<s>\xa5", 2, 1)) == [Unknown(1, b"<s>"), Known(1, b"\xa5")]
+    assert recovered(b"<s>\xa5", 2, 1, special) == [Unknown(1, b"<s>"), Known(1, b"\xa5")]
 
 
 def test_ids_are_unknown_where_a_special_token_can_stand_between_fewer_tokens():
     v = Vocabulary.from_bytes([b"\xe0", b"\xa5", b"\xe0\xa5", b"il", b"<s>"], [4])
-    recovery = Recovery(v, Recovery.table(v))
     # 0, 1, 3 or 2, 4, 3: llama-server sends no bytes for a special token.
-    assert recovery.feed(Raw(b"\xe0\xa5il", 3, 3)) == [Unknown(2, b"\xe0\xa5"), Known(3, b"il")]
-    assert recovery.feed(Raw(b"\xe0\xa5il", 2, 3)) == [Known(2, b"\xe0\xa5"), Known(3, b"il")]
+    assert recovered(b"\xe0\xa5il", 3, 3, v) == [Unknown(2, b"\xe0\xa5"), Known(3, b"il")]
+    assert recovered(b"\xe0\xa5il", 2, 3, v) == [Known(2, b"\xe0\xa5"), Known(3, b"il")]
 
 
 PIECES = [
@@ -132,9 +125,8 @@ def test_a_long_run_inside_characters_takes_work_in_proportion(count):
     v = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"\xe0\xe0"])
     recovery = Recovery(v, Recovery.table(v))
     parts = []
-    work = lines_run(
-        lambda: parts.extend(recovery.feed(Raw(b"\xe0" * count + b"a", count + 1, 97)))
-    )
+    chunk = Raw(b"\xe0" * count + b"a", count + 1, 97)
+    work = lines_run(lambda: parts.extend(recovery.feed(chunk)))
     assert work < 100 * count
     if count <= MAX_SEARCH:
         assert parts == [Known(0xE0, b"\xe0")] * count + [Known(97, b"a")]
@@ -144,7 +136,5 @@ def test_a_long_run_inside_characters_takes_work_in_proportion(count):
 
 @pytest.mark.parametrize("count", [4, 4 * 10**9, 10**15])
 def test_a_count_above_the_bytes_is_a_gap(count):
-    assert recovered((b"\xe6\x97\xa5", count, 2)) == [
-        Unknown(count - 1, b"\xe6\x97"),
-        Known(2, b"\xa5"),
-    ]
+    found = recovered(b"\xe6\x97\xa5", count, 2)
+    assert found == [Unknown(count - 1, b"\xe6\x97"), Known(2, b"\xa5")]

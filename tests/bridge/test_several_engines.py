@@ -230,28 +230,15 @@ async def test_continue_goes_on_with_the_engine_that_was_lost():
         goes_on = True
 
         async def generate(self, request):
+            # It comes back with its end only.
+            back = [Ids([2]), End("eos")]
+            self.steps = back if request.answered else [Ids([0, 1]), EngineError("lost")]
             async for chunk in super().generate(request):
                 yield chunk
-            if not request.answered:
-                raise self.loss
 
-    engine = Lost([Ids([0, 1])])
-    engine.loss = EngineError("lost")
     first = FakeEngine([Ids([5]), End("eos")])
-    async with running(first, others=[other(engine)], continue_seconds=30) as bridge:
-        # It comes back with its end only.
-        session = ClientSession()
-        plain = engine.generate
-
-        def second(request):
-            return (
-                FakeEngine([Ids([2]), End("eos")]).generate(request)
-                if request.answered
-                else plain(request)
-            )
-
-        engine.generate = second
-        heard = await ask(bridge, session=session)
+    async with running(first, others=[other(Lost([]))], continue_seconds=30) as bridge:
+        heard = await ask(bridge)
     assert heard.ids == [0, 1, 2]
     assert "went on" in heard.end.note
     assert first.given == 0
@@ -263,17 +250,17 @@ async def test_continue_goes_on_with_the_engine_that_was_lost():
 def parse(*words):
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return parser.parse_args(words).engines
+    return parser.parse_args(words)
 
 
 def test_options_belong_to_the_engine_before_them():
-    assert parse() == [{}]
-    assert parse("--tokenizer", "t", "--engine", "a") == [{"tokenizer": "t", "engine": "a"}]
-    assert parse("--engine", "a", "--engine", "b", "--model", "m", "--context", "7") == [
+    assert parse().engines == [{}]
+    assert parse("--tokenizer", "t", "--engine", "a").engines == [{"tokenizer": "t", "engine": "a"}]
+    assert parse("--engine", "a", "--engine", "b", "--model", "m", "--context", "7").engines == [
         {"engine": "a"},
         {"engine": "b", "model": "m", "context": 7},
     ]
-    assert parse() == [{}]  # nothing is left of an earlier command line
+    assert parse().engines == [{}]  # nothing is left of an earlier command line
 
 
 def test_two_engines_of_one_name_are_refused(capsys):
@@ -348,7 +335,5 @@ async def test_a_socket_that_names_an_engine_of_the_usual_ports_waits_for_the_lo
 
 
 def test_engines_are_looked_for_only_if_the_user_asks():
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    assert parser.parse_args([]).find is False
-    assert parser.parse_args(["--find"]).find is True
+    assert parse().find is False
+    assert parse("--find").find is True

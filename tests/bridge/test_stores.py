@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import signal
-import time
 
 import pytest
 from redis_rig import redis_server
@@ -48,6 +47,18 @@ class Place:
         self.session.frames()
         self.data, self.ends = b"", []
 
+    def leave(self):
+        self.session.lost(1006, clock())
+
+    @property
+    def client(self):
+        """The client of Redis."""
+        return self.store.link.client
+
+    def key(self, part):
+        """Return the name of a key of RUN."""
+        return key_of(self.store.tag_of(RUN), part)
+
     async def receive(self, **message):
         """Give the session a message, and do what a bridge does then. Return the run that an engine
         has to write, or None; or why the store refuses.
@@ -57,7 +68,7 @@ class Place:
             problem = await self.store.find(*asked)
             if problem is not None:
                 return problem
-        for word, run in self.session.receive(frame, time.monotonic()):
+        for word, run in self.session.receive(frame, clock()):
             if word == "cancel":
                 if self.store.cancel(run):
                     self.stopped.append(run)
@@ -66,7 +77,8 @@ class Place:
         return None
 
     async def generate(self, **fields):
-        return await self.receive(type="generate", id=RUN, prompt="hi", want="bytes", **fields)
+        asked = {"id": RUN, "prompt": "hi", "want": "bytes", **fields}
+        return await self.receive(type="generate", **asked)
 
     async def resume(self, after=0, **fields):
         return await self.receive(type="resume", id=RUN, after=after, **fields)
@@ -94,6 +106,13 @@ class Place:
 
 @pytest.fixture(scope="module")
 def redis():
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis():
+    """A Redis that a test may change or kill."""
     with redis_server() as server:
         yield server
 
@@ -134,6 +153,14 @@ def write(run, pieces=PIECES, reason="eos"):
         run.log.finish(reason)
 
 
+async def begun(place, count=1, **fields):
+    """Return a run that is written at a place, and of which the first pieces were read there."""
+    run = await place.generate(**fields)
+    write(run, PIECES[:count], reason=None)
+    await place.reads(b"".join(PIECES[:count]))
+    return run
+
+
 async def half_read(here, there):
     """Return a run that is written here, and of which there the first half has been read."""
     run = await here.generate()
@@ -171,9 +198,7 @@ async def test_a_reader_elsewhere_is_told_what_the_answer_begins_in(kind, redis)
 @both
 async def test_a_reader_elsewhere_reads_while_the_engine_writes(kind, redis):
     async with two_places(kind, redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here)
         await there.resume(0)
         for n in range(2, len(PIECES) + 1):
             write(run, PIECES[n - 1 : n], reason=None)
@@ -197,16 +222,14 @@ async def test_another_request_of_the_same_id_is_refused(kind, redis):
     async with two_places(kind, redis) as (here, there):
         write(await here.generate())
         await here.reads(TEXT)
-        await there.receive(type="generate", id=RUN, prompt="ho", want="bytes")
+        await there.generate(prompt="ho")
         assert there.session.closing[0] == 4400
 
 
 @both
 async def test_the_newer_session_reads_and_the_older_one_is_closed(kind, redis):
     async with two_places(kind, redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here)
         await there.resume(0)
         await eventually(lambda: here.session.closing is not None)
         assert here.session.closing[0] == 4499
@@ -225,9 +248,7 @@ PAGE, RELOADED = "a-page-before-its-reload", "the-same-page-after-it"
 )
 async def test_an_older_attempt_that_arrives_late_does_not_take_the_run(kind, redis, newer, older):
     async with two_places(kind, redis) as (here, there):
-        run = await here.generate(reader=PAGE, attempt=1)
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here, reader=PAGE, attempt=1)
         await there.resume(len(PIECES[0]), reader=newer[0], attempt=newer[1])
         await eventually(lambda: here.session.closing is not None)
         for late in (Place(here.store), Place(there.store)):
@@ -243,9 +264,7 @@ async def test_an_older_attempt_that_arrives_late_does_not_take_the_run(kind, re
 @both
 async def test_the_engine_waits_for_the_credit_of_whoever_reads(kind, redis):
     async with two_places(kind, redis, window={"tokens": 4, "bytes": 4}) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here)
         assert not run.reader.has_credit
         await there.resume(0)
         await there.reads(PIECES[0])
@@ -269,18 +288,18 @@ async def test_a_run_that_was_forgotten_is_gone_everywhere(kind, redis):
         run = await here.generate()
         write(run)
         await here.reads(TEXT)
-        here.session.lost(1006, time.monotonic())
+        here.leave()
         here.store.forget(run)
 
         async def gone():
-            there.session.lost(1006, time.monotonic())
+            there.leave()
             there.connect()
             await there.resume(0)
             return there.session.closing is not None
 
-        deadline = time.monotonic() + 60
+        deadline = clock() + 60
         while not await gone():
-            assert time.monotonic() < deadline, "the run can still be resumed after a minute"
+            assert clock() < deadline, "the run can still be resumed after a minute"
         assert there.session.closing[0] == 4410
 
 
@@ -290,14 +309,14 @@ async def test_a_run_that_failed_without_data_may_be_begun_again_anywhere(redis)
         run.log.fail(wire.ENGINE_DOWN, "not ready", retry=True)
         await there.resume(0)
         await there.ends_with("error", code=wire.ENGINE_DOWN)
-        there.session.lost(1006, time.monotonic())
+        there.leave()
         [copy] = there.store.runs.by_id.values()
         there.store.forget(copy)
         again = await began(there)
         write(again)
         await there.reads(TEXT)
         # Its first producer does not bring it back.
-        here.session.lost(1006, time.monotonic())
+        here.leave()
         here.store.forget(run)
         here.connect()
         await here.resume(0)
@@ -311,18 +330,11 @@ async def began(place):
         run = await place.generate()
         if run is not None:
             return run
-        place.session.lost(1006, time.monotonic())
+        place.leave()
         for copy in list(place.store.runs.by_id.values()):
             place.store.forget(copy)
         await asyncio.sleep(0.05)
     raise AssertionError("the run was not begun again")
-
-
-@both
-async def test_an_unknown_run_is_gone(kind, redis):
-    async with two_places(kind, redis) as (here, _):
-        await here.resume(0)
-        assert here.session.closing[0] == 4410
 
 
 @both
@@ -373,45 +385,34 @@ def paused(redis):
 
 
 @pytest.mark.full
-async def test_a_claim_that_timed_out_has_a_producer_when_redis_comes_back():
+async def test_a_claim_that_timed_out_has_a_producer_when_redis_comes_back(own_redis):
     """Redis executes the command after the client was refused; the client asks again elsewhere."""
-    with redis_server() as redis:
-        async with two_places("redis", redis) as (here, there):
-            with paused(redis):
-                asking = asyncio.create_task(here.generate())
-                await eventually(lambda: here.session.closing is not None)
-                assert here.session.closing[0] == 4503
-                here.session.lost(1006, time.monotonic())
+    async with two_places("redis", own_redis) as (here, there):
+        with paused(own_redis):
+            asking = asyncio.create_task(here.generate())
+            await eventually(lambda: here.session.closing is not None)
+            assert here.session.closing[0] == 4503
+            here.leave()
+        again = await there.generate()
+        while there.session.closing is not None:  # its Redis is still away
+            await asyncio.sleep(0.1)
+            there.connect()
             again = await there.generate()
-            while (
-                there.session.closing is not None
-            ):  # its Redis is still away: the client tries again
-                await asyncio.sleep(0.1)
-                there.connect()
-                again = await there.generate()
-            run = again or await asyncio.wait_for(asking, 20)
-            assert run is not None, "nobody writes the run"
-            write(run)
-            await there.reads(TEXT)
-            await there.ends_with("finished", reason="eos")
-            asking.cancel()
+        run = again or await asyncio.wait_for(asking, 20)
+        assert run is not None, "nobody writes the run"
+        write(run)
+        await there.reads(TEXT)
+        await there.ends_with("finished", reason="eos")
+        asking.cancel()
 
 
 async def test_a_claim_whose_owner_is_gone_vanishes_and_another_one_succeeds(redis):
     async with two_places("redis", redis, lease=60) as (here, there):
-        store = here.store
-        tag = store.tag_of(RUN)
-        await store.link.client.hset(
-            f"detok:{{{tag}}}:run",
-            mapping={"claim": "gone", "digest": "d", "turn": 1, "ack": 0, "n": 0, "pos": 0},
-        )
-        await store.link.client.pexpire(f"detok:{{{tag}}}:run", 300)
         # The digest that a claim of the same request has.
-        there.session.runs.create(
-            RUN, {"prompt": "hi", "messages": None, "params": {}, "want": "bytes"}
-        )
-        run = there.session.runs.by_id.pop(RUN)
-        await store.link.client.hset(f"detok:{{{tag}}}:run", "digest", run.digest)
+        asked = {"prompt": "hi", "messages": None, "params": {}, "want": "bytes"}
+        claim = {"claim": "gone", "digest": Runs().create(RUN, asked).digest, "turn": 1}
+        await here.client.hset(here.key("run"), mapping={**claim, "ack": 0, "n": 0, "pos": 0})
+        await here.client.pexpire(here.key("run"), 300)
         assert await there.generate() is not None
 
 
@@ -419,7 +420,7 @@ async def test_a_claim_whose_owner_is_gone_vanishes_and_another_one_succeeds(red
 async def test_a_log_that_redis_has_lost_is_put_back_by_its_producer(redis, lost):
     async with two_places("redis", redis) as (here, there):
         run = await half_read(here, there)
-        await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:{lost}")
+        await here.client.delete(here.key(lost))
         write(run, PIECES[2:])
         await there.reads(TEXT)
         await there.ends_with("finished", reason="eos", bytes=len(TEXT))
@@ -436,7 +437,7 @@ async def dies(place):
 async def ends_waiting(place):
     """Let all leases run out for a replica, which then waits for none."""
     link = place.store.link
-    await link.client.delete(f"detok:{{{place.store.tag_of(RUN)}}}:lease")
+    await link.client.delete(place.key("lease"))
     link.times = link.times._replace(lease=0.0)
 
 
@@ -444,7 +445,7 @@ async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
     async with two_places("redis", redis, lease=60) as (here, there):
         await half_read(here, there)
         await dies(here)
-        await here.store.link.client.delete(f"detok:{{{here.store.tag_of(RUN)}}}:log")
+        await here.client.delete(here.key("log"))
         await ends_waiting(there)
         end = await there.ends_with("error", code=4503, retry=True)
         assert "lost this answer" in end["message"]
@@ -455,18 +456,14 @@ async def test_a_log_that_is_lost_with_its_producer_is_an_explicit_end(redis):
 async def test_a_reader_that_is_ahead_of_a_log_that_was_cut_keeps_its_text(redis):
     """Redis comes back without its last part, and the producer is dead."""
     async with two_places("redis", redis, lease=60) as (here, there):
-        run = await here.generate()
-        log = f"detok:{{{here.store.tag_of(RUN)}}}:log"
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
-        keys = [log, log[:-3] + "run"]
-        before = [(key, await here.store.link.client.dump(key)) for key in keys]
+        run = await begun(here)
+        before = [(key, await here.client.dump(key)) for key in map(here.key, ("run", "log"))]
         write(run, PIECES[1:3], reason=None)
         await there.resume(0)
         await there.reads(b"".join(PIECES[:3]))
         await dies(here)
         for key, value in before:
-            await here.store.link.client.restore(key, 60_000, value, replace=True)
+            await here.client.restore(key, 60_000, value, replace=True)
         await ends_waiting(there)
         end = await there.ends_with("error", code=4503, retry=True)
         # Not the sum of the shorter log, which the client would call a breach of the protocol.
@@ -479,17 +476,15 @@ UNREADABLE = [{"b": b'{"version":2}\n'}, {"c": b""}, {"b": b'{"s":4}\n\x07\x01\x
 
 @pytest.mark.parametrize("entry", UNREADABLE, ids=["no start", "no entry", "an unknown op"])
 async def test_an_entry_that_cannot_be_read_ends_its_run_and_no_other(redis, entry):
-    other = {"id": f"{RUN}2", "want": "bytes"}
     async with two_places("redis", redis) as (here, there):
         pairs = [(await here.generate(), there)]
         writer, reader = Place(here.store), Place(there.store)
-        pairs += [(await writer.receive(type="generate", prompt="hi", **other), reader)]
+        pairs += [(await writer.generate(id=f"{RUN}2"), reader)]
         for run, place in pairs:
             write(run, PIECES[:1], reason=None)
             await place.receive(type="resume", id=run.id, after=0)
             await place.reads(PIECES[0])
-        log = key_of(here.store.tag_of(RUN), "log")
-        await here.store.link.client.xadd(log, entry, id="900-9")
+        await here.client.xadd(here.key("log"), entry, id="900-9")
         await there.ends_with("error", code=4503, retry=True)
         assert there.data == PIECES[0]
         write(pairs[1][0], PIECES[1:])
@@ -504,9 +499,9 @@ def test_a_run_whose_lease_is_lost_begins_as_before():
     assert run.log.started == "bytes reasoning"
 
 
-async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
-    with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
-        store = RedisStore(redis.url)
+async def test_a_redis_that_evicts_keys_is_warned_of(own_redis, caplog):
+    with caplog.at_level(logging.WARNING, "detok.bridge"):
+        store = RedisStore(own_redis.url)
         await store.link.client.config_set("maxmemory-policy", "allkeys-lru")
         async with opened(store):
             pass
@@ -518,19 +513,14 @@ async def test_a_redis_that_evicts_keys_is_warned_of(caplog):
 async def test_a_run_that_redis_has_cut_is_put_back_by_its_producer(redis, reason):
     """Redis comes back without its last part, and the producer has nothing new to append."""
     async with two_places("redis", redis, lease=30) as (here, there):
-        run = await here.generate()
-        client = here.store.link.client
-        tag = here.store.tag_of(RUN)
-        keys = [f"detok:{{{tag}}}:{part}" for part in ("run", "log")]
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
-        before = [(key, await client.dump(key)) for key in keys]
+        run = await begun(here)
+        before = [(key, await here.client.dump(key)) for key in map(here.key, ("run", "log"))]
         write(run, PIECES[1:], reason=reason)
         await here.reads(TEXT)
         await eventually(lambda: run.log.ended == bool(reason))
         for key, value in before:
-            await client.restore(key, 60_000, value, replace=True)
-        await client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+            await here.client.restore(key, 60_000, value, replace=True)
+        await here.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         await there.resume(0)
         await there.reads(TEXT)
         write(run, [])
@@ -596,44 +586,41 @@ async def test_a_replica_that_has_never_reached_redis_takes_no_clients():
         assert "cannot be reached" in place.store.state.away == place.store.state.unready
 
 
-async def test_an_idle_replica_asks_redis_four_times_a_second_and_learns_that_it_is_away():
-    with redis_server() as redis:
-        async with opened(RedisStore(redis.url)) as [place]:
-            client = place.store.link.client
-            await client.config_resetstat()
-            begun = time.monotonic()
-            await asyncio.sleep(1)
-            asked = (await client.info("commandstats"))["cmdstat_xread"]["calls"]
-            assert asked <= 4 * (time.monotonic() - begun) + 1
-            # Redis stands still twice, and answers in between: it is not away.
-            for n in (1, 2):
-                with paused(redis):
-                    await eventually(lambda n=n: place.store.link.counts.failures >= n)
-                await eventually(lambda: not place.store.link.failing)
-            assert not place.store.state.away
-            redis.kill()
-            await eventually(lambda: place.store.state.away)
-            assert place.store.state.unready is None
-            redis.start()
-            await eventually(lambda: not place.store.state.away)
+async def test_an_idle_replica_asks_redis_four_times_a_second_and_learns_that_it_is_away(own_redis):
+    async with opened(RedisStore(own_redis.url)) as [place]:
+        await place.client.config_resetstat()
+        since = clock()
+        await asyncio.sleep(1)
+        asked = (await place.client.info("commandstats"))["cmdstat_xread"]["calls"]
+        assert asked <= 4 * (clock() - since) + 1
+        # Redis stands still twice, and answers in between: it is not away.
+        for n in (1, 2):
+            with paused(own_redis):
+                await eventually(lambda n=n: place.store.link.counts.failures >= n)
+            await eventually(lambda: not place.store.link.failing)
+        assert not place.store.state.away
+        own_redis.kill()
+        await eventually(lambda: place.store.state.away)
+        assert place.store.state.unready is None
+        own_redis.start()
+        await eventually(lambda: not place.store.state.away)
 
 
-async def test_a_wrong_password_is_said_as_such(caplog, monkeypatch):
-    with redis_server() as redis, caplog.at_level(logging.WARNING, "detok.bridge"):
-        admin = RedisStore(redis.url).link.client
+async def test_a_wrong_password_is_said_as_such(own_redis, caplog, monkeypatch):
+    url = own_redis.url
+    with caplog.at_level(logging.WARNING, "detok.bridge"):
+        admin = RedisStore(url).link.client
         await admin.config_set("requirepass", "right")
-        async with opened(
-            RedisStore(redis.url), RedisStore(f"{redis.url}?password=wrong")
-        ) as places:
+        async with opened(RedisStore(url), RedisStore(f"{url}?password=wrong")) as places:
             for place in places:
                 assert "password" in place.store.state.away == place.store.state.unready
                 await place.generate()
                 assert place.session.closing[0] == 4503
             await admin.aclose()
-        async with opened(RedisStore(f"{redis.url}?password=right")) as [place]:
+        async with opened(RedisStore(f"{url}?password=right")) as [place]:
             assert place.store.state.away is place.store.state.unready is None
         monkeypatch.setenv("DETOK_STORE_PASSWORD", "right")
-        async with opened(RedisStore(redis.url)) as [place]:
+        async with opened(RedisStore(url)) as [place]:
             assert place.store.state.away is None
     messages = [record.message for record in caplog.records]
     assert set(messages) == {"store_refuses_the_password"}
@@ -644,9 +631,7 @@ async def test_a_run_that_goes_on_is_not_gone_because_redis_lacks_its_last_part(
     """Its producer puts that back later than a reader elsewhere asks for it."""
     monkeypatch.setattr("detok_py.bridge.redis_store.AHEAD_SECONDS", 0.05)
     async with two_places("redis", redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here)
         assert "try again" in await there.resume(len(TEXT))
         write(run, PIECES[1:])
         await here.reads(TEXT)
@@ -658,15 +643,11 @@ async def test_a_run_that_goes_on_is_not_gone_because_redis_lacks_its_last_part(
 async def test_a_reader_that_asks_while_redis_lacks_the_run_is_heard_later(redis):
     """Redis was emptied, and the producer puts the run back after the reader has asked."""
     async with two_places("redis", redis) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
-        here.session.lost(1006, time.monotonic())
+        run = await begun(here)
+        here.leave()
         assert await there.store.find(RUN, 0, ANYONE) is None
-        tag = here.store.tag_of(RUN)
-        keys = [key_of(tag, part) for part in PARTS]
-        await here.store.link.client.delete(*keys)
-        there.session.receive(wire.message("resume", id=RUN, after=0), time.monotonic())
+        await here.client.delete(*map(here.key, PARTS))
+        there.session.receive(wire.message("resume", id=RUN, after=0), clock())
         await eventually(lambda: there.store.shared[RUN].turn == 2)
         write(run, PIECES[1:])
         await there.reads(TEXT)
@@ -676,9 +657,7 @@ async def test_a_reader_that_asks_while_redis_lacks_the_run_is_heard_later(redis
 
 async def test_credit_that_redis_has_lost_is_given_again(redis, monkeypatch):
     async with two_places("redis", redis, window={"tokens": 4, "bytes": 4}) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:1], reason=None)
-        await here.reads(PIECES[0])
+        run = await begun(here)
         await there.resume(0)
         await there.reads(PIECES[0])
         await eventually(lambda: there.store.shared[RUN].turn == 2)
@@ -700,32 +679,26 @@ async def test_credit_that_redis_has_lost_is_given_again(redis, monkeypatch):
 # Clients that leave, come elsewhere or ask for nonsense; a Redis that reads and does not write.
 
 
-async def test_a_redis_that_only_reads_is_away_and_the_answer_goes_on():
-    with redis_server() as redis:
-        async with opened(RedisStore(redis.url, grace=0)) as [place]:
-            run = await place.generate()
-            write(run, PIECES[:2], reason=None)
-            await place.reads(b"".join(PIECES[:2]))
-            client = place.store.link.client
-            await client.config_set("maxmemory", 1)
-            write(run, PIECES[2:])
-            # Others ask all the while; a script that has deleted something may write.
-            deadline = clock() + 20
-            for n in range(100):
-                if place.store.link.away:
-                    break
-                await Place(place.store).receive(
-                    type="generate", id=f"{n:016d}", prompt="hi", want="bytes"
-                )
-                await asyncio.sleep(0.1)
-            assert clock() < deadline
-            end = await place.ends_with("finished")
-            assert (place.data, end["note"]) == (TEXT, NOTE)
-            place.connect()
-            await place.receive(type="generate", id="f" * 16, prompt="hi", want="bytes")
-            assert place.session.closing == (4503, AWAY)
-            await client.config_set("maxmemory", 0)
-            await eventually(lambda: not place.store.state.away)
+async def test_a_redis_that_only_reads_is_away_and_the_answer_goes_on(own_redis):
+    async with opened(RedisStore(own_redis.url, grace=0)) as [place]:
+        run = await begun(place, 2)
+        await place.client.config_set("maxmemory", 1)
+        write(run, PIECES[2:])
+        # Others ask all the while; a script that has deleted something may write.
+        deadline = clock() + 20
+        for n in range(100):
+            if place.store.link.away:
+                break
+            await Place(place.store).generate(id=f"{n:016d}")
+            await asyncio.sleep(0.1)
+        assert clock() < deadline
+        end = await place.ends_with("finished")
+        assert (place.data, end["note"]) == (TEXT, NOTE)
+        place.connect()
+        await place.generate(id="f" * 16)
+        assert place.session.closing == (4503, AWAY)
+        await place.client.config_set("maxmemory", 0)
+        await eventually(lambda: not place.store.state.away)
 
 
 async def test_a_refusal_long_ago_does_not_count_against_redis(redis, monkeypatch):
@@ -746,18 +719,15 @@ async def test_a_refusal_long_ago_does_not_count_against_redis(redis, monkeypatc
 
 async def test_a_run_that_is_read_elsewhere_outlives_an_outage(redis):
     async with two_places("redis", redis, keep_seconds=1) as (here, there):
-        run = await here.generate()
-        write(run, PIECES[:2], reason=None)
-        await here.reads(b"".join(PIECES[:2]))
-        here.session.lost(1006, clock())
+        run = await begun(here, 2)
+        here.leave()
         await there.resume(0)
         await there.reads(b"".join(PIECES[:2]))
         for _ in range(15):
             await asyncio.sleep(0.1)
             here.store.expire(clock())
         # Redis loses the log while the engine says nothing.
-        tag = here.store.tag_of(RUN)
-        await here.store.link.client.delete(*[key_of(tag, part) for part in PARTS])
+        await here.client.delete(*map(here.key, PARTS))
         await asyncio.sleep(0.3)
         here.store.expire(clock())
         write(run, PIECES[2:])
@@ -767,12 +737,10 @@ async def test_a_run_that_is_read_elsewhere_outlives_an_outage(redis):
 
 async def test_a_run_that_is_put_back_lives_no_longer_without_a_client(redis):
     async with two_places("redis", redis) as (here, _):
-        run = await here.generate()
-        write(run, PIECES[:2], reason=None)
-        await here.reads(b"".join(PIECES[:2]))
-        here.session.lost(1006, clock())
-        client = here.store.link.client
-        keys = [key_of(here.store.tag_of(RUN), part) for part in PARTS]
+        run = await begun(here, 2)
+        here.leave()
+        client = here.client
+        keys = [here.key(part) for part in PARTS]
         for key in keys:  # as forty seconds later
             await client.expire(key, 50)
         run.reader.detached_at = left = clock() - 40
@@ -803,14 +771,10 @@ async def test_a_run_that_has_ended_is_kept_while_its_client_is_connected(redis,
 async def test_refused_requests_are_not_kept_for_good(redis):
     async with two_places("redis", redis) as (here, _):
         for n in range(3):
-            here.session.receive(
-                json.dumps(
-                    {"type": "generate", "id": f"{n:016d}", "prompt": "hi", "want": "bytes"}
-                ),
-                clock(),
-            )
+            asked = wire.message("generate", id=f"{n:016d}", prompt="hi", want="bytes")
+            here.session.receive(asked, clock())
             here.session.run.log.fail(4400, "no")  # before a claim, as for a wrong parameter
-            here.session.lost(1006, clock())
+            here.leave()
             here.connect()
         now = clock()
         here.store.expire(now + 50)
@@ -824,11 +788,9 @@ async def test_of_many_runs_without_a_client_the_oldest_are_dropped(redis):
         runs = []
         for n in range(5):
             here.connect()
-            runs.append(
-                await here.receive(type="generate", id=f"{n:016d}", prompt="", want="bytes")
-            )
+            runs.append(await here.generate(id=f"{n:016d}"))
             write(runs[-1], [b"x"], reason=None)
-            here.session.lost(1006, clock())
+            here.leave()
         await there.receive(type="resume", id=runs[0].id, after=0)
         await there.reads(b"x")
 
@@ -846,7 +808,7 @@ async def test_of_many_runs_without_a_client_the_oldest_are_dropped(redis):
         deadline = clock() + 10
         while here.session.closing is None or here.session.closing[0] != 4410:
             assert clock() < deadline, (here.session.closing, here.ends)
-            here.session.lost(1006, clock())
+            here.leave()
             here.connect()
             await here.receive(type="resume", id=runs[1].id, after=0)
             await asyncio.sleep(0.1)
@@ -858,28 +820,25 @@ async def test_the_credit_of_a_client_that_is_gone_stays(redis):
         write(run, [bytes(1000)], reason=None)
         await here.reads(bytes(1000))
         await here.receive(type="ack", n=1000)
-        here.session.lost(1006, clock())
+        here.leave()
         calls = here.store.link.counts.calls
         await eventually(lambda: here.store.link.counts.calls > calls + 2)
         assert run.log.acked == 1000
 
 
-async def test_readers_of_other_replicas_are_sent_away_while_redis_is_away():
-    with redis_server() as redis:
-        async with two_places("redis", redis, lease=0.2) as (here, there):
-            await half_read(here, there)
-            redis.kill()
-            await eventually(lambda: there.session.closing is not None)
-            assert there.session.closing == (4503, AWAY)
+async def test_readers_of_other_replicas_are_sent_away_while_redis_is_away(own_redis):
+    async with two_places("redis", own_redis, lease=0.2) as (here, there):
+        await half_read(here, there)
+        own_redis.kill()
+        await eventually(lambda: there.session.closing is not None)
+        assert there.session.closing == (4503, AWAY)
 
 
 async def test_a_cancel_right_after_a_resume_elsewhere_stops_the_engine(redis):
     async with two_places("redis", redis) as (here, there):
         reader = {"reader": "r" * 16}
-        run = await here.generate(**reader, attempt=1)
-        write(run, PIECES[:2], reason=None)
-        await here.reads(b"".join(PIECES[:2]))
-        here.session.lost(1006, clock())
+        run = await begun(here, 2, **reader, attempt=1)
+        here.leave()
         await there.resume(0, **reader, attempt=2)
         for word, one in there.session.lost(1000, clock()):
             assert (word, there.store.cancel(one)) == ("cancel", False)
@@ -898,51 +857,42 @@ async def test_many_clients_that_come_back_at_once_leave_redis_to_others(redis, 
                 place.resume(0, reader=f"{n:016d}", attempt=1)
                 for n, place in enumerate(places[:40])
             ],
-            *[
-                place.receive(type="generate", id=f"{n:016d}", prompt="hi", want="bytes")
-                for n, place in enumerate(places[40:])
-            ],
+            *[place.generate(id=f"{n:016d}") for n, place in enumerate(places[40:])],
         )
         assert here.store.link.counts.failures == before
         assert [place.session.closing for place in places[40:]] == [None] * 12
 
 
-async def test_clients_of_runs_here_do_not_all_ask_a_redis_that_hangs():
-    with redis_server() as redis:
-        async with two_places("redis", redis) as (here, _):
-            write(await here.generate(), reason=None)
-            client, asked = here.store.link.client, []
-            hmget = client.hmget
-            client.hmget = lambda *fields: asked.append(fields) or hmget(*fields)
-            places = [Place(here.store) for _ in range(40)]
-            with paused(redis):
-                await asyncio.gather(
-                    *[
-                        place.resume(0, reader=f"{n:016d}", attempt=1)
-                        for n, place in enumerate(places)
-                    ]
-                )
-            # Eight at once ask; the others learn in the meantime that it is away.
-            assert 0 < len(asked) < 40
+async def test_clients_of_runs_here_do_not_all_ask_a_redis_that_hangs(own_redis):
+    async with two_places("redis", own_redis) as (here, _):
+        write(await here.generate(), reason=None)
+        client, asked = here.client, []
+        hmget = client.hmget
+        client.hmget = lambda *fields: asked.append(fields) or hmget(*fields)
+        readers = [(Place(here.store), f"{n:016d}") for n in range(40)]
+        with paused(own_redis):
+            await asyncio.gather(
+                *[place.resume(0, reader=reader, attempt=1) for place, reader in readers]
+            )
+        # Eight at once ask; the others learn in the meantime that it is away.
+        assert 0 < len(asked) < 40
 
 
-async def test_a_full_redis_ends_no_run_whose_producer_lives():
-    with redis_server() as redis:
-        async with two_places("redis", redis, lease=0.5) as (here, there):
-            run = await half_read(here, there)
-            client = here.store.link.client
-            await client.config_set("maxmemory", 1)
-            await eventually(lambda: there.session.closing is not None)
-            assert there.session.closing == (4503, AWAY)
-            assert await there.resume(0) == AWAY  # not again and again
-            await client.config_set("maxmemory", 0)
-            await eventually(lambda: not here.store.state.away and not there.store.state.away)
-            assert (here.stopped, run.log.end) == ([], None)
-            there.session.lost(1006, clock())
-            there.connect()
-            await there.resume(0)
-            write(run, PIECES[2:])
-            await there.reads(TEXT)
+async def test_a_full_redis_ends_no_run_whose_producer_lives(own_redis):
+    async with two_places("redis", own_redis, lease=0.5) as (here, there):
+        run = await half_read(here, there)
+        await here.client.config_set("maxmemory", 1)
+        await eventually(lambda: there.session.closing is not None)
+        assert there.session.closing == (4503, AWAY)
+        assert await there.resume(0) == AWAY  # not again and again
+        await here.client.config_set("maxmemory", 0)
+        await eventually(lambda: not here.store.state.away and not there.store.state.away)
+        assert (here.stopped, run.log.end) == ([], None)
+        there.leave()
+        there.connect()
+        await there.resume(0)
+        write(run, PIECES[2:])
+        await there.reads(TEXT)
 
 
 async def test_credit_from_elsewhere_counts_though_redis_has_lost_a_turn(redis):
@@ -950,13 +900,12 @@ async def test_credit_from_elsewhere_counts_though_redis_has_lost_a_turn(redis):
         run = await here.generate()
         write(run, [bytes(1000)], reason=None)
         await here.reads(bytes(1000))
-        here.session.lost(1006, clock())
+        here.leave()
         here.connect()
         await here.resume(0)
-        tag = here.store.tag_of(RUN)
         await eventually(lambda: here.store.shared[RUN].turn == 2)
-        here.session.lost(1006, clock())
-        await here.store.link.client.hincrby(key_of(tag, "run"), "turn", -1)
+        here.leave()
+        await here.client.hincrby(here.key("run"), "turn", -1)
         await there.resume(0)
         await eventually(lambda: len(there.read()) == 1000)
         await there.receive(type="ack", n=1000)

@@ -4,7 +4,6 @@ In: what a plan says of a reader. Out: its events, each compared with what was g
 """
 
 import asyncio
-import collections
 import random
 
 from simulated_plan import APART, KEEP_SECONDS, KEEPING, OF_SOCKETS
@@ -14,9 +13,8 @@ from detok_py.protocol import wire
 from detok_py.protocol.client import ACTIVE, ClientSession
 from detok_py.protocol.events import Bytes, Failed, Finished, Started, Tokens
 
-QUIET_SECONDS = (
-    3.0  # after which a client asks whether its socket lives; after twice as many it gives it up
-)
+# A client asks after these whether its socket lives, and gives it up after twice as many.
+QUIET_SECONDS = 3.0
 OPEN_SECONDS = 3.0
 
 
@@ -25,34 +23,24 @@ class ServedSocket:
 
     def __init__(self, connection):
         self._connection = connection
-        self._items = collections.deque([{"type": "websocket.connect"}])
-        self._come = asyncio.Event()
+        self._items = asyncio.Queue()
+        self._items.put_nowait({"type": "websocket.connect"})
 
     async def serve(self, bridge):
         scope = {"type": "websocket", "subprotocols": [wire.SUBPROTOCOL], "query_string": b""}
-        await bridge(scope, self._receive, self._send)
+        await bridge(scope, self._items.get, self._send)
         self._connection.close(1)
 
     def receive(self, item):
         word, value = item
-        self._put(
+        self._items.put_nowait(
             {"type": "websocket.receive", "text": value}
             if word == "frame"
             else {"type": "websocket.disconnect", "code": value}
         )
 
     def lost(self, reset):
-        self._put({"type": "websocket.disconnect", "code": 1006})
-
-    def _put(self, message):
-        self._items.append(message)
-        self._come.set()
-
-    async def _receive(self):
-        while not self._items:
-            self._come.clear()
-            await self._come.wait()
-        return self._items.popleft()
+        self.receive(("close", 1006))
 
     async def _send(self, message):
         kind = message["type"]
@@ -69,12 +57,8 @@ class ClientSocket:
 
     def __init__(self, connection):
         self.connection = connection
-        self._items = collections.deque()
-        self._come = asyncio.Event()
-
-    def receive(self, item):
-        self._items.append(item)
-        self._come.set()
+        self._items = asyncio.Queue()
+        self.receive = self._items.put_nowait
 
     def lost(self, reset):
         self.receive(("close", 1006))
@@ -82,10 +66,7 @@ class ClientSocket:
     async def next(self, seconds):
         """Return the next ("frame", frame) or ("close", code). Raises TimeoutError."""
         async with asyncio.timeout(seconds):
-            while not self._items:
-                self._come.clear()
-                await self._come.wait()
-        return self._items.popleft()
+            return await self._items.get()
 
 
 class Reader:
@@ -208,7 +189,7 @@ class Reader:
         return self.cluster.generations[self.plan.run.name]
 
     def _agrees(self, generation, *, whole=False):
-        made = generation.text(self.plan.run.want, generation.made)
+        made = generation.text(self.plan.run.want)
         until = len(made) if whole else self._after + len(self.text)
         return made[self._after : until] == self.text
 

@@ -44,9 +44,9 @@ class Generation:
         self.made = 0
         self.running = True
 
-    def text(self, want, until=None):
-        """Return the positions that a reader of `want` may have."""
-        ids = self.ids[:until]
+    def text(self, want):
+        """Return what a reader of `want` may have by now, by position."""
+        ids = self.ids[: self.made]
         if want != "bytes":
             return ids
         return list(b"".join([VOCABULARY.token_bytes(i) for i in ids]))
@@ -121,9 +121,8 @@ class Replica:
         cluster.stores.append(self.store)
         self.store.link.times = self.store.link.times._replace(ttl=TTL_SECONDS)
         engine = Engine(cluster, self.machine)
-        attached = AttachedEngine("first", engine, vocabulary=VOCABULARY)
         self.bridge = Bridge(
-            [attached],
+            [AttachedEngine("first", engine, vocabulary=VOCABULARY)],
             store=self.store,
             max_clients=64,
             continue_seconds=cluster.plan.continue_seconds,
@@ -171,8 +170,6 @@ class Redis:
     def __init__(self, cluster):
         self.cluster = cluster
         self.jump = 0.0
-        self.machine = Machine(cluster.loop, "redis")
-        self.data = None
         self.start(None)
         self.data.up_since -= 1000
 

@@ -14,9 +14,7 @@ MACHINE = contextvars.ContextVar("machine", default=None)
 
 
 class Machine:
-    """A process that can be paused and killed: a replica, a client, Redis. `alive` is a number that
-    counts its lives; what belongs to an earlier one is dead.
-    """
+    """A process that can be paused and killed: a replica, a client, Redis."""
 
     def __init__(self, loop, name):
         self.loop = loop
@@ -41,7 +39,7 @@ class Machine:
         """Run what has waited, in its order."""
         self.paused = False
         held, self.held = self.held, []
-        self.loop.ready(held)
+        self.loop._ready.extend(held)
 
     def end_tasks(self):
         """Cancel all tasks until they have ended: redis-py can lose a cancellation."""
@@ -52,16 +50,15 @@ class Machine:
 
 
 class Loop(asyncio.BaseEventLoop):
-    """`steps` counts the callbacks that have run, `faults` are errors that no one has caught."""
+    """`faults` are the errors that no one has caught."""
 
     def __init__(self):
         super().__init__()
         self.now = 1000.0
-        self.steps = 0
         self._timers = 0
         self.faults = []
         self.set_task_factory(self._make_task)
-        self.set_exception_handler(self._note)
+        self.set_exception_handler(lambda _, context: self.faults.append(context))
 
     def time(self):
         return self.now
@@ -84,9 +81,6 @@ class Loop(asyncio.BaseEventLoop):
     def _timer_handle_cancelled(self, handle):
         pass
 
-    def ready(self, handles):
-        self._ready.extend(handles)
-
     def _make_task(self, loop, work, **options):
         task = asyncio.Task(work, loop=loop, **options)
         context = options.get("context") or contextvars.copy_context()
@@ -95,9 +89,6 @@ class Loop(asyncio.BaseEventLoop):
             machine.tasks[task] = None
             task.add_done_callback(lambda task: machine.tasks.pop(task, None))
         return task
-
-    def _note(self, loop, context):
-        self.faults.append(context)
 
     def run_in_executor(self, executor, function, *args):
         """Run at once: a thread is no part of what is simulated."""
@@ -128,7 +119,6 @@ class Loop(asyncio.BaseEventLoop):
                 if machine is not None and machine.paused:
                     machine.held.append(handle)
                     continue
-                self.steps += 1
                 handle._run()
             if self._stopping:
                 return

@@ -39,18 +39,9 @@ class Network:
                 for way in connection.ways:
                     way.go_on()
 
-    def of(self, machine, other=None):
-        """Return the connections of a machine."""
-        return [
-            connection
-            for connection in self.connections
-            if machine.name in connection.pair and (other is None or other.name in connection.pair)
-        ]
-
     async def dial(self, machine, host, make_end):
         """Connect to the machine that listens as `host`; return the near end."""
-        far, accept = self.listeners[host]
-        pair = pair_of(machine.name, far.name)
+        pair = pair_of(machine.name, host)
         await asyncio.sleep(self.delay(pair, self.random))
         while pair in self.parted:
             await asyncio.sleep(0.05)
@@ -75,7 +66,7 @@ class Network:
         """End all connections of a machine that has died: the far ends learn of it after `seconds`,
         or never.
         """
-        for connection in self.of(machine):
+        for connection in list(self.connections):
             end = connection.machines.index(machine) if machine in connection.machines else None
             if end is not None and connection.open[end]:
                 connection.shut(end)

@@ -85,22 +85,25 @@ async def drain_replica(fault, cluster):
     replica.start()
 
 
-async def pause_replica(fault, cluster):
-    machine = cluster.replicas[fault.who].machine
+async def pause(fault, cluster):
+    """Let a replica, or Redis, stand still."""
+    place = cluster.redis if fault.who == "redis" else cluster.replicas[fault.who]
+    machine = place.machine
     machine.pause()
     await asyncio.sleep(fault.seconds)
     machine.go_on()
 
 
 async def part_from_redis(fault, cluster):
-    pair = pair_of(fault.who, "redis")
-    cluster.network.part(pair)
-    await asyncio.sleep(fault.seconds)
-    cluster.network.join(pair)
+    await part(fault, cluster, ["redis"])
 
 
 async def part_from_clients(fault, cluster):
-    pairs = [pair_of(fault.who, plan.name) for plan in cluster.plan.readers]
+    await part(fault, cluster, [plan.name for plan in cluster.plan.readers])
+
+
+async def part(fault, cluster, others):
+    pairs = [pair_of(fault.who, other) for other in others]
     for pair in pairs:
         cluster.network.part(pair)
     await asyncio.sleep(fault.seconds)
@@ -134,34 +137,26 @@ async def cut_from_redis(fault, cluster):
             connection.reset(1, connection.chance.random() / 10)
 
 
-async def pause_redis(fault, cluster):
-    machine = cluster.redis.machine
-    machine.pause()
-    await asyncio.sleep(fault.seconds)
-    machine.go_on()
-
-
 async def restart_redis(fault, cluster):
     """Restart it with all that it had."""
-    cluster.redis.kill()
-    saved = cluster.redis.data.saved()
-    await asyncio.sleep(fault.seconds)
-    cluster.redis.start(saved)
+    await restart(fault, cluster, cluster.redis.data.saved())
 
 
 async def lose_last_second(fault, cluster):
     """Restart it without the last part of what it had."""
     saved = cluster.redis.data.saved()
     await asyncio.sleep(fault.amount)
-    cluster.redis.kill()
-    await asyncio.sleep(fault.seconds)
-    cluster.redis.start(saved)
+    await restart(fault, cluster, saved)
 
 
 async def empty_redis(fault, cluster):
+    await restart(fault, cluster, None)
+
+
+async def restart(fault, cluster, saved):
     cluster.redis.kill()
     await asyncio.sleep(fault.seconds)
-    cluster.redis.start(None)
+    cluster.redis.start(saved)
 
 
 async def evict(fault, cluster):
@@ -186,13 +181,13 @@ async def jump_clock(fault, cluster):
 FAULTS = {
     "kill": kill_replica,
     "drain": drain_replica,
-    "pause": pause_replica,
+    "pause": pause,
     "part from redis": part_from_redis,
     "part from clients": part_from_clients,
     "slow redis": slow_redis,
     "cut sockets": cut_sockets,
     "cut from redis": cut_from_redis,
-    "pause redis": pause_redis,
+    "pause redis": pause,
     "restart redis": restart_redis,
     "lose last second": lose_last_second,
     "empty redis": empty_redis,
@@ -259,9 +254,10 @@ def make_plan(seed):
     groups = [sorted(FAULTS), sorted(FAULTS), sorted(LOSING), sorted(APART)]
     kinds = [rng.choice(group) for group in groups[: rng.choice([1, 2, 4, 4])]]
     begin, spread = rng.random() * 3, rng.choice([0.5, 1.0, 2.0, 8.0])
-    faults = []
-    for _ in range(rng.choice([0, 1, 2, 3, 4, 6, 8])):
-        faults.append(_fault(rng, rng.choice(kinds), replicas, begin + rng.random() * spread))
+    faults = [
+        _fault(rng, rng.choice(kinds), replicas, begin + rng.random() * spread)
+        for _ in range(rng.choice([0, 1, 2, 3, 4, 6, 8]))
+    ]
     return Plan(
         seed,
         replicas,

@@ -1,7 +1,7 @@
 """A Redis in memory: the commands that the store uses, its scripts as Lua runs them, and faults.
 
-In: commands as bytes of RESP. Out: replies as bytes of RESP 3. `tests/simulation/test_model.py`
-runs the same commands here and in a real Redis. Its clock is that of the machine, which can jump.
+In: commands as bytes of RESP. Out: replies as bytes of RESP 3. test_simulated_redis.py runs the
+same commands here and in a real Redis. Its clock is that of the machine, which can jump.
 """
 
 import copy

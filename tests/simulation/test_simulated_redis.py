@@ -26,59 +26,21 @@ def numbers(rng):
 
 def random_call(rng):
     """Return a script and its arguments, as the store calls it."""
-    claim, lease, ttl, grace = rng.choice(CLAIMS), 100_000, rng.choice([0, 90]), 0
-    number, end = numbers(rng), numbers(rng)
+    claim, lease, ttl = rng.choice(CLAIMS), 100_000, rng.choice([0, 90])
+    grace = rng.choice([0, 0, 0, 10**9])
+    number, end, acked = numbers(rng), numbers(rng), numbers(rng)
     attempt = (rng.choice(["", "a", "ab", "b"]), numbers(rng))
     batch = (number, end, f"entry{number}", f"sha{number}", rng.choice([0, 0, 1]))
+    start = ["ids", "m"] if number < 2 else []
+    asked = rng.choice(["take", "take", "ack", "cancel"])
     return rng.choice(
         [
-            (
-                scripts.CLAIM,
-                claim,
-                rng.choice(["d", "e"]),
-                lease,
-                rng.choice([0, 0, 0, 10**9]),
-                *attempt,
-            ),
-            (scripts.APPEND, claim, lease, ttl, grace, 0, number),
-            (
-                scripts.APPEND,
-                claim,
-                lease,
-                ttl,
-                rng.choice([0, 10**9]),
-                *batch,
-                numbers(rng),
-                *(["ids", "m"] if number < 2 else []),
-            ),
-            (
-                scripts.RESTORE,
-                claim,
-                lease,
-                90,
-                grace,
-                *batch,
-                "d",
-                numbers(rng),
-                numbers(rng),
-                "ids",
-                "m",
-            ),
-            (
-                scripts.LOOK,
-                rng.choice(["0-0", "(1-1", f"{end}-0"]),
-                ttl,
-                rng.choice([0, 10**9]),
-                DEAD,
-            ),
-            (
-                scripts.ASK,
-                rng.choice(["take", "take", "ack", "cancel"]),
-                numbers(rng),
-                numbers(rng),
-                ttl,
-                *attempt,
-            ),
+            (scripts.CLAIM, claim, rng.choice(["d", "e"]), lease, grace, *attempt),
+            (scripts.APPEND, claim, lease, ttl, 0, 0, number),
+            (scripts.APPEND, claim, lease, ttl, grace, *batch, acked, *start),
+            (scripts.RESTORE, claim, lease, 90, 0, *batch, "d", acked, numbers(rng), "ids", "m"),
+            (scripts.LOOK, rng.choice(["0-0", "(1-1", f"{end}-0"]), ttl, grace, DEAD),
+            (scripts.ASK, asked, acked, numbers(rng), ttl, *attempt),
             (scripts.FORGET, rng.choice([claim, ""])),
         ]
     )
