@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from page_rig import END, NI_BEGINS, TOKENS, VOCABULARY, Line, fill, plain
+from recordings import judged, unended
+from stream_samples import STREAMS
 
 from detok_py.captures import page as captures
 from detok_py.decode.vocabulary import Vocabulary
@@ -19,23 +21,28 @@ def no_vocabulary_is_known_yet():
     answer.kept_vocabularies.clear()
 
 
-STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
+def texts_of(found: Any) -> list[str]:
+    """Return the text of each row."""
+    return [plain(row[1])[2] for row in found["rows"]]
 
 
-def read(data: "str | bytes", sha256: "str | None" = None) -> Any:
-    data = data.encode() if isinstance(data, str) else data
-    return json.loads(captures.capture_rows(fill(data), "a.file", sha256))
+def capture_of(text: str, **header: Any) -> str:
+    """Return a capture with the bytes of a text."""
+    row = [0, "b", base64.b64encode(text.encode()).decode()]
+    return json.dumps({"detok": 1, **header}) + "\n" + json.dumps(row)
 
 
-def rows_of(data: "str | bytes", sha256: "str | None" = None) -> list[Any]:
-    return [plain(row[1]) for row in read(data, sha256)["rows"]]
+def saved(*rows: list[Any], **header: Any) -> str:
+    """Return the file that a page saves of rows."""
+    made = {"header": header, "rows": list(rows), "seconds": 0}
+    return str(json.loads(captures.capture_text(json.dumps(made))))
 
 
 def test_a_long_stream_comes_in_parts(monkeypatch):
     monkeypatch.setattr(captures, "MOST_ROWS", 2)
     tokens = [[n, base64.b64encode(b"%d" % n).decode()] for n in range(5)]
     body = '{"detok":1}\n' + json.dumps([0, "t", tokens])
-    first, other = read(body), read(body)
+    first, other = judged(body), judged(body)
     ids = []
     for part in (first, json.loads(captures.more_rows(first["more"]))):
         ids.append([plain(row[1])[0] for row in part["rows"]])
@@ -43,31 +50,24 @@ def test_a_long_stream_comes_in_parts(monkeypatch):
     assert ids + [[plain(row[1])[0] for row in last["rows"]]] == [[0, 1], [2, 3], [4]]
     assert last["more"] == 0
     # A stream that is read meanwhile has parts of its own.
-    assert [plain(row[1])[0] for row in json.loads(captures.more_rows(other["more"]))["rows"]] == [
-        2,
-        3,
-    ]
+    rest = json.loads(captures.more_rows(other["more"]))
+    assert [plain(row[1])[0] for row in rest["rows"]] == [2, 3]
 
 
 def test_reasoning_and_tools_are_told_apart_if_the_header_says_so():
     text = "<think>so</think>yes<tool_call>{}</tool_call>"
-    row = json.dumps([0, "b", base64.b64encode(text.encode()).decode()])
-    apart = read('{"detok":1,"reasoning":true,"tools":true}\n' + row)
-    assert plain(apart["rows"][0][1])[2] == "soyes{}"
+    assert texts_of(judged(capture_of(text, reasoning=True, tools=True))) == ["soyes{}"]
     # Not by a value of another kind, which a file may have.
-    plainly = read('{"detok":1,"reasoning":["a","b"],"tools":1}\n' + row)
-    assert plain(plainly["rows"][0][1])[2] == text
+    assert texts_of(judged(capture_of(text, reasoning=["a", "b"], tools=1))) == [text]
 
 
 def test_the_format_of_the_header_is_read_and_one_of_another_release_is_not():
     text = 'Hi<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
-    row = json.dumps([0, "b", base64.b64encode(text.encode()).decode()])
-    capture = read('{"detok":1,"chat_format":"qwen3_hermes"}\n' + row)
-    assert capture["format"] == "qwen3_hermes"
-    assert plain(capture["rows"][0][1])[2] == 'Hi{"a": 1}'
-    for other in ('"of tomorrow"', "5"):
-        capture = read(f'{{"detok":1,"chat_format":{other}}}\n' + row)
-        assert (capture["format"], plain(capture["rows"][0][1])[2]) == (None, text)
+    capture = judged(capture_of(text, chat_format="qwen3_hermes"))
+    assert (capture["format"], texts_of(capture)) == ("qwen3_hermes", ['Hi{"a": 1}'])
+    for other in ("of tomorrow", 5):
+        capture = judged(capture_of(text, chat_format=other))
+        assert (capture["format"], texts_of(capture)) == (None, [text])
 
 
 def test_a_text_is_cut_and_read_in_the_format_of_its_vocabulary():
@@ -75,8 +75,7 @@ def test_a_text_is_cut_and_read_in_the_format_of_its_vocabulary():
     vocabulary.chat_format = "qwen3_hermes"
     streams.keep_vocabulary(fill(vocabulary.pack()))
     text = "<think>a</think>b"
-    asked = {"text": text, "cut": "token", "sha256": vocabulary.sha256}
-    answered = json.loads(captures.cut_rows(json.dumps(asked)))
+    answered = cut_text(text=text, cut="token", sha256=vocabulary.sha256)
     assert answered["format"] == "qwen3_hermes"
     deltas = [delta for row in answered["rows"] for delta in row[1][2]] + answered["deltas"]
     assert "".join([text for _, text in deltas]) == "ab"
@@ -100,81 +99,41 @@ def test_a_recording_written_and_read_again_is_the_same_stream():
         "end": {"type": "finished", "reason": "length"},
     }
     text = json.loads(captures.capture_text(json.dumps(made)))
-    again = read(text)
+    again = judged(text)
     assert [plain(row[1]) for row in again["rows"]] == line.rows
     assert [row[0] for row in again["rows"]] == [0.0, 0.25, 0.5, 0.75]
-    assert (again["deltas"], again["seconds"], again["header"]["engine"]) == (
-        [["content", "\ufffd"]],
-        1.5,
-        {"name": "test"},
-    )
+    assert (again["deltas"], again["seconds"]) == ([["content", "\ufffd"]], 1.5)
+    assert again["header"]["engine"] == {"name": "test"}
 
 
 def test_what_a_server_has_sent_apart_is_apart_in_a_capture_too():
     said = [{"reasoning_content": "hm </think>"}, {"content": "né"}, {"reasoning_content": "so"}]
-    body = "".join([f"data: {json.dumps({'choices': [{'delta': one}]})}\n\n" for one in said])
-    rows = read(body)["rows"]
-    made = [[0, row[1][0], row[1][1], row[6], row[2]] for row in rows]
-    text = json.loads(captures.capture_text(json.dumps({"header": {}, "rows": made, "seconds": 0})))
-    again = read(text)["rows"]
+    rows = judged(unended(*[{"choices": [{"delta": one}]} for one in said]))["rows"]
+    again = judged(saved(*[[0, *row[1][:2], row[6], row[2]] for row in rows]))["rows"]
     assert [(row[2], row[1][2]) for row in again] == [(row[2], row[1][2]) for row in rows]
     assert [row[2] for row in again] == ["reasoning", "content", "reasoning"]
 
 
 def test_a_capture_names_the_vocabulary_that_it_wants():
-    text = json.loads(
-        captures.capture_text(
-            json.dumps(
-                {"header": {"vocabulary": {"sha256": VOCABULARY.sha256}}, "rows": [], "seconds": 0}
-            )
-        )
-    )
+    text = saved(vocabulary={"sha256": VOCABULARY.sha256})
     assert named(text) == VOCABULARY.sha256
     streams.keep_vocabulary(fill(VOCABULARY.pack()))
     assert named(text) is None
 
 
 def test_ids_with_their_bytes_need_no_vocabulary():
-    assert [row[2] for row in rows_of('{"detok":1}\n[0,"t",[[7,"5A=="],[8,"vaA="]]]\n')] == [
-        "",
-        "你",
-    ]
+    assert texts_of(judged('{"detok":1}\n[0,"t",[[7,"5A=="],[8,"vaA="]]]\n')) == ["", "你"]
 
 
 def test_ids_without_bytes_and_vocabulary_are_refused_with_the_way_out():
     with pytest.raises(VocabularyError, match="--tokenizer"):
-        read('{"detok":1}\n[0,"i",[7,8]]\n')
-
-
-def test_an_event_stream_and_a_har_file_are_captures_too():
-    assert (
-        "".join(
-            [
-                row[2]
-                for row in rows_of(
-                    'data: {"choices":[{"delta":{"content":"né"}}]}\n\ndata: [DONE]\n\n'
-                )
-            ]
-        )
-        == "né"
-    )
-    messages = [
-        {
-            "type": "receive",
-            "time": 1,
-            "opcode": 1,
-            "data": '{"type":"hello","protocol":"detok.v1"}',
-        },
-        {"type": "receive", "time": 1.5, "opcode": 2, "data": "AMOp"},
-    ]
-    har = json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}})
-    assert rows_of(har) == [[None, "c3a9", "é", "", "", None]]
+        judged('{"detok":1}\n[0,"i",[7,8]]\n')
 
 
 def test_a_file_that_is_no_capture_is_said_to_be_none():
     for text in ("", "hello", "{}", "[1,2]", "\x00\x01"):
         with pytest.raises(CaptureError):
-            read(text)
+            judged(text)
         assert named(text) is None
 
 
@@ -183,28 +142,27 @@ SMALL = Vocabulary.from_bytes([b"a", b"b", b"\xc3", b"\xa9", b"</s>"], special_i
 
 def test_a_dropped_tokenizer_reads_the_ids_of_a_server():
     body = (STREAMS / "vllm-completions.sse").read_bytes()
-    without = read(body)
+    without = judged(body)
     assert [row[1][:3] + row[6:] for row in without["rows"]] == [
         [None, "61", [["content", "a"]], [0]],
         [None, "", [], [2]],
         [None, "c3a9", [["content", "é"]], [3]],
     ]
     streams.keep_vocabulary(fill(SMALL.pack()))
-    found = read(body, SMALL.sha256)
+    found = judged(body, sha256=SMALL.sha256)
     assert [row[1][:2] for row in found["rows"]] == [[0, "61"], [2, "c3"], [3, "a9"]]
     assert [row[1][3] for row in found["rows"]] == ["", "c3", ""]
     assert found["problems"] == []
 
 
 def test_ids_that_nothing_reads_are_text_and_are_saved_until_a_tokenizer_reads_them():
-    found = read((STREAMS / "vllm-completions.sse").read_bytes())
+    found = judged((STREAMS / "vllm-completions.sse").read_bytes())
     assert (found["fidelity"], found["header"]["engine"]["fidelity"]) == ("text", "text")
     rows = [[row[0], *row[1][:2], row[6]] for row in found["rows"]]
-    made = {"header": found["header"], "rows": rows, "seconds": 0}
-    saved = json.loads(captures.capture_text(json.dumps(made)))
-    assert saved.split("\n")[1:4] == ['[0,"x",["a",[0]]]', '[0,"x",["",[2]]]', '[0,"x",["é",[3]]]']
+    text = saved(*rows, **found["header"])
+    assert text.split("\n")[1:4] == ['[0,"x",["a",[0]]]', '[0,"x",["",[2]]]', '[0,"x",["é",[3]]]']
     streams.keep_vocabulary(fill(SMALL.pack()))
-    again = read(saved, SMALL.sha256)
+    again = judged(text, sha256=SMALL.sha256)
     assert [row[1][:2] + row[6:] for row in again["rows"]] == [
         [0, "61", None],
         [2, "c3", None],
@@ -221,10 +179,8 @@ def test_ids_of_which_some_are_missing_are_not_read_with_a_tokenizer():
         {"content": text, "tokens": [id_], "tokens_predicted": total, "stop": False}
         for text, id_, total in events
     ]
-    body = "".join(f"data: {json.dumps(line)}\n\n" for line in lines).encode()
-    found = read(body, SMALL.sha256)
-    shown = "".join(text for row in found["rows"] for _, text, *_ in row[1][2])
-    assert (shown, found["fidelity"], found["verdicts"]) == ("aéb", "text", [])
+    found = judged(unended(*lines), sha256=SMALL.sha256)
+    assert ("".join(texts_of(found)), found["fidelity"], found["verdicts"]) == ("aéb", "text", [])
 
 
 def test_times_are_those_of_the_file_or_none():
@@ -232,27 +188,25 @@ def test_times_are_those_of_the_file_or_none():
         {"response": "a", "created_at": "2026-11-23T10:00:00.25Z", "done": False},
         {"response": "b", "created_at": "2026-11-23T10:00:01.5Z", "done": True},
     ]
-    found = read("\n".join([json.dumps(event) for event in ollama]))
+    found = judged("\n".join([json.dumps(event) for event in ollama]))
     assert ([row[0] for row in found["rows"]], found["timed"]) == ([0.0, 1.25], True)
     assert found["header"]["source"]["times"] == "created_at"
     logged = "".join([f'23:59:59,{n}00 INFO data: {{"response":"{n}"}}\n' for n in (1, 3)])
     logged += '00:00:00,100 INFO data: {"response":"5"}\n'
-    found = read(logged)
+    found = judged(logged)
     assert ([row[0] for row in found["rows"]], found["seconds"]) == ([0.0, 0.2, 1.0], 1.0)
-    untimed = read(logged + 'data: {"response":"6"}\n')
+    untimed = judged(logged + 'data: {"response":"6"}\n')
     assert (untimed["timed"], untimed["seconds"]) == (False, 0.0)
-    made = {"header": {"timed": False}, "rows": [[0, None, "61", None]], "seconds": 0}
-    assert read(json.loads(captures.capture_text(json.dumps(made))))["timed"] is False
+    assert judged(saved([0, None, "61", None], timed=False))["timed"] is False
 
 
 def test_a_tokenizer_of_another_model_is_not_used_and_that_is_said():
     other = Vocabulary.from_bytes([b"x", b"y"])
     streams.keep_vocabulary(fill(other.pack()))
-    found = read((STREAMS / "vllm-completions.sse").read_bytes(), other.sha256)
-    assert "".join([plain(row[1])[2] for row in found["rows"]]) == "aé"
-    assert found["problems"] == [
-        [3, "the tokenizer has no id 2, so it is not this model's: not used"]
-    ]
+    found = judged((STREAMS / "vllm-completions.sse").read_bytes(), sha256=other.sha256)
+    assert "".join(texts_of(found)) == "aé"
+    said = "the tokenizer has no id 2, so it is not this model's: not used"
+    assert found["problems"] == [[3, said]]
 
 
 def test_text_that_is_not_what_its_tokens_say_is_found():
@@ -262,16 +216,16 @@ data: {"token":"a","bytes":[97]},{"token":"x","bytes":[195]}]}}]}
 data: {"choices":[{"delta":{"content":"!"},"logprobs":{"content":[{"token":"y","bytes":[169]}]}}]}
 
 """
-    found = read(body)
-    assert "".join([plain(row[1])[2] for row in found["rows"]]) == "aé"
+    found = judged(body)
+    assert "".join(texts_of(found)) == "aé"
     assert found["problems"] == [[1, "here the server's text differs from that of its tokens"]]
     assert [row[5] for row in found["rows"]] == ["", "", ""]
 
 
 def test_a_row_has_its_channel_its_place_and_its_damage():
-    rows = read((STREAMS / "deepseek-chat-reasoning.sse").read_bytes())["rows"]
+    rows = judged((STREAMS / "deepseek-chat-reasoning.sse").read_bytes())["rows"]
     assert [row[2] for row in rows] == ["reasoning", "reasoning", "content", "content"]
-    rows = read((STREAMS / "report-decode-each-token.sse").read_bytes())["rows"]
+    rows = judged((STREAMS / "report-decode-each-token.sse").read_bytes())["rows"]
     assert [row[3:6] for row in rows] == [
         [1, 1, ""],
         [3, 2, "the text arrived with \\ufffd in it"],
@@ -288,8 +242,7 @@ def test_half_a_character_of_one_channel_waits_while_another_speaks():
         '{"choices":[{"delta":{"reasoning_content":"s"},"logprobs":null}]}',
         token.replace('"%s":""', '"content":"d"') % 0xA9,
     ]
-    rows = read("\n".join(lines))["rows"]
-    assert [plain(row[1])[2] for row in rows] == ["r", "", "s", "é"]
+    assert texts_of(judged("\n".join(lines))) == ["r", "", "s", "é"]
 
 
 def cut_text(**asked: Any) -> Any:
@@ -299,7 +252,7 @@ def cut_text(**asked: Any) -> Any:
 def test_a_text_is_cut_into_bytes_at_a_pace():
     cut = cut_text(pace=4)
     assert [row[0] for row in cut["rows"]] == [0.0, 0.25, 0.5]
-    assert [plain(row[1])[2] for row in cut["rows"]] == ["n", "", "é"]
+    assert texts_of(cut) == ["n", "", "é"]
     assert (cut["end"], cut["seconds"]) == ({"type": "finished", "reason": "eos"}, 0.5)
 
 
@@ -313,12 +266,12 @@ def test_a_text_is_cut_into_the_tokens_of_a_kept_vocabulary():
 
 def test_a_stop_string_ends_a_text_and_is_not_shown():
     cut = cut_text(text="one STOP two", stop=["STOP"])
-    assert "".join([plain(row[1])[2] for row in cut["rows"]]) == "one "
+    assert "".join(texts_of(cut)) == "one "
     assert cut["end"] == {"type": "finished", "reason": "stop"}
 
 
 @pytest.mark.parametrize(
-    ("faults", "shown", "end"),
+    ("faults", "said", "end"),
     [
         ({"end": 2}, "n\ufffd", {"type": "finished", "reason": "stop"}),
         ({"crash": 1}, "n", {"type": "error", "code": "engine_crashed"}),
@@ -326,10 +279,9 @@ def test_a_stop_string_ends_a_text_and_is_not_shown():
     ],
     ids=lambda value: next(iter(value), "") if isinstance(value, dict) else None,
 )
-def test_faults_are_those_of_the_scripted_engine(faults, shown, end):
+def test_faults_are_those_of_the_scripted_engine(faults, said, end):
     cut = cut_text(faults=faults)
-    text = "".join([plain(row[1])[2] for row in cut["rows"]])
-    assert text + "".join([text for _, text in cut["deltas"]]) == shown
+    assert "".join(texts_of(cut) + [text for _, text in cut["deltas"]]) == said
     assert {name: cut["end"][name] for name in end} == end
 
 

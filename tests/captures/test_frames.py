@@ -6,6 +6,7 @@ import json
 import struct
 
 import pytest
+from recordings import body_har, compact, text_of
 
 from detok_py.captures.frames import packets, read_frames
 from detok_py.captures.read import read
@@ -15,29 +16,17 @@ WORDS = ["Gleis ", "7: 次の", "駅は", "京都 🚆"]
 
 
 def message(kind, payload, message_type="event"):
-    headers = b""
-    name = ":event-type" if message_type == "event" else ":exception-type"
-    for key, value in (
-        (name, kind),
-        (":content-type", "application/json"),
-        (":message-type", message_type),
-    ):
-        headers += (
-            bytes([len(key)])
-            + key.encode()
-            + b"\x07"
-            + struct.pack(">H", len(value))
-            + value.encode()
-        )
-    body = (
-        payload if isinstance(payload, bytes) else json.dumps(payload, ensure_ascii=False).encode()
+    headers = {
+        ":event-type" if message_type == "event" else ":exception-type": kind,
+        ":content-type": "application/json",
+        ":message-type": message_type,
+    }
+    head = b"".join(
+        bytes([len(key)]) + key.encode() + b"\x07" + struct.pack(">H", len(value)) + value.encode()
+        for key, value in headers.items()
     )
-    return (
-        struct.pack(">III", 16 + len(headers) + len(body), len(headers), 0)
-        + headers
-        + body
-        + bytes(4)
-    )
+    body = payload if isinstance(payload, bytes) else compact(payload).encode()
+    return struct.pack(">III", 16 + len(head) + len(body), len(head), 0) + head + body + bytes(4)
 
 
 def delta(text):
@@ -52,18 +41,12 @@ ANSWER = (
 )  # fmt: skip
 
 
-def text_of(found):
-    return b"".join([chunk.data for chunk in found.chunks]).decode()
-
-
 def test_an_answer_of_bedrock_is_read():
     found = read(ANSWER, "body.bin")
     assert text_of(found) == "".join(WORDS)
-    assert (found.header["source"]["server"], found.end["reason"]) == (
-        "Amazon Bedrock, converse",
-        "end_turn",
-    )
+    assert found.header["source"]["server"] == "Amazon Bedrock, converse"
     assert found.header["source"]["format"] == "Amazon event stream"
+    assert found.end["reason"] == "end_turn"
     assert (found.problems, found.facts.no_end) == ([], False)
 
 
@@ -72,40 +55,22 @@ def test_chunks_have_the_events_of_the_model():
         {"type": "content_block_delta", "delta": {"type": "text_delta", "text": word}}
         for word in WORDS
     ]
-    data = b"".join(
-        message("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "a"})
-        for event in events
-    )
-    found = read(data)
+    payloads = [json.dumps(event).encode() for event in events]
+    chunks = [{"bytes": base64.b64encode(one).decode(), "p": "a"} for one in payloads]
+    found = read(b"".join(message("chunk", chunk) for chunk in chunks))
     assert text_of(found) == "".join(WORDS)
-    assert (found.header["source"]["server"], found.facts.no_end) == (
-        "Amazon Bedrock, Anthropic messages",
-        True,
-    )
-    printed = "\n".join(repr({"chunk": {"bytes": json.dumps(event).encode()}}) for event in events)
+    assert found.header["source"]["server"] == "Amazon Bedrock, Anthropic messages"
+    assert found.facts.no_end
+    printed = "\n".join(repr({"chunk": {"bytes": one}}) for one in payloads)
     assert text_of(read(printed.encode())) == "".join(WORDS)
 
 
 def test_a_har_file_has_it_in_base64():
-    content = {
-        "mimeType": "application/vnd.amazon.eventstream",
-        "encoding": "base64",
-        "text": base64.b64encode(ANSWER).decode(),
-    }
-    har = {
-        "log": {
-            "entries": [
-                {
-                    "request": {"url": "https://127.0.0.1/converse-stream"},
-                    "response": {"content": content},
-                }
-            ]
-        }
-    }
-    assert text_of(read(json.dumps(har).encode())) == "".join(WORDS)
-    content["text"] = content["text"][:-1]
+    form = {"mimeType": "application/vnd.amazon.eventstream", "encoding": "base64"}
+    body = base64.b64encode(ANSWER).decode()
+    assert text_of(read(body_har(body, **form).encode())) == "".join(WORDS)
     with pytest.raises(CaptureError, match="it is not whole base64"):
-        read(json.dumps(har).encode())
+        read(body_har(body[:-1], **form).encode())
 
 
 def test_a_message_that_is_cut_off_or_broken_is_a_problem_and_an_exception_an_error():
@@ -136,12 +101,8 @@ def packet(sequence, body, port=8080, version=4, kind=6):
     tcp = struct.pack(">HHIIBBHHH", port, 50000, sequence, 1, 0x50, 0x18, 512, 0, 0) + body
     if version == 6:
         return b"\x60\0\0\0" + struct.pack(">HBB", len(tcp), kind, 64) + bytes(32) + tcp
-    return (
-        struct.pack(
-            ">BBHIBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 64, kind, 0, b"\x7f\0\0\1", b"\x7f\0\0\1"
-        )
-        + tcp
-    )
+    ends = b"\x7f\0\0\1" * 2
+    return struct.pack(">BBHIBBH8s", 0x45, 0, 20 + len(tcp), 0, 64, kind, 0, ends) + tcp
 
 
 def dumped(*blocks):
@@ -153,11 +114,8 @@ def dumped(*blocks):
         )
         for at in range(0, len(block), 16):
             row = block[at : at + 16]
-            pairs = " ".join(row[n : n + 2].hex() for n in range(0, len(row), 2))
-            lines.append(
-                f"\t0x{at:04x}:  {pairs:39}  "
-                + "".join(chr(c) if 32 <= c < 127 else "." for c in row)
-            )
+            letters = "".join(chr(c) if 32 <= c < 127 else "." for c in row)
+            lines.append(f"\t0x{at:04x}:  {row.hex(' ', -2):39}  {letters}")
     return "\n".join(lines).encode()
 
 
@@ -169,10 +127,8 @@ SENT = HEAD + b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 @pytest.mark.parametrize("version", [4, 6])
 def test_packets_are_put_in_order_and_what_came_twice_is_left_out(version):
     cut = SENT.index("駅".encode()) + 1  # inside a character
-    first, second = (
-        packet(1, SENT[:cut], version=version),
-        packet(1 + cut, SENT[cut:], version=version),
-    )
+    first = packet(1, SENT[:cut], version=version)
+    second = packet(1 + cut, SENT[cut:], version=version)
     asked = packet(7, b"GET /v1 HTTP/1.1\r\n\r\n", port=50000, version=version)
     again = packet(cut - 9, SENT[cut - 10 :], version=version)
     found = read(dumped(asked, second, first, again))

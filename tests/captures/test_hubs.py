@@ -5,16 +5,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from recordings import compact, delta, judged, socket_har, sse, text_of
 
-from detok_py.captures import page
 from detok_py.captures.read import read
 from detok_py.errors import CaptureError
 
 END = "\x1e"
-
-
-def compact(value):
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def items(*texts, last: Any = None):
@@ -32,17 +28,14 @@ def packets(*messages, prefix="42"):
 
 
 def socket(messages):
-    received = [
-        {"type": "receive", "time": 1.5 + n, "opcode": 1, "data": one}
-        for n, one in enumerate(messages)
-    ]
-    sent = {"type": "send", "time": 1, "opcode": 1, "data": messages[0]}
-    entry = {
-        "request": {"url": "wss://a.example/hub"},
-        "response": {},
-        "_webSocketMessages": [sent, *received],
-    }
-    return json.dumps({"log": {"version": "1.2", "entries": [entry]}})
+    return socket_har(*messages, sent=messages[0])
+
+
+def broken(body, *letters):
+    """Return pieces of a body that was cut behind the second byte of each letter, and decoded."""
+    data = body.encode()
+    cuts = [0, *[data.index(letter.encode()) + 2 for letter in letters], len(data)]
+    return [data[begin:end].decode("utf-8", "replace") for begin, end in pairwise(cuts)]
 
 
 def of_webui(kind, data):
@@ -54,6 +47,7 @@ CHUNKS = [
     {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
     for text, finish in (("né ", None), ("🚆", None), ("", "stop"))
 ]
+BODY = sse(*map(compact, CHUNKS))
 # name: the messages, how it ends
 HUBS: dict[str, tuple[list[str], Any]] = {
     "SignalR, items": (items("né ", "🚆", last=COMPLETED), "completed"),
@@ -84,17 +78,12 @@ COPIED |= {
 IN_HAR = {f"{name}, HAR": (socket(rows),) for name, (rows, _) in HUBS.items()}
 
 
-def content(found):
-    chunks = [chunk for chunk in found.chunks if chunk.channel == "content"]
-    return b"".join([chunk.data or b"" for chunk in chunks]).decode()
-
-
 @pytest.mark.parametrize("name", [*COPIED, *IN_HAR])
 def test_messages_of_hubs_are_read(name):
     (data,) = {**COPIED, **IN_HAR}[name]
     _, ends = HUBS[name.rpartition(",")[0]]
     found = read(data.encode())
-    assert content(found) == "né 🚆"
+    assert text_of(found) == "né 🚆"
     assert (found.end or {}).get("reason", (found.end or {}).get("message")) == ends
     of = "HAR, " if name in IN_HAR else ""
     by = name.partition(",")[0].replace("Open WebUI", "socket.io").replace("Chainlit", "socket.io")
@@ -105,10 +94,9 @@ def test_messages_of_hubs_are_read(name):
 
 
 def test_a_stream_of_signalr_that_is_not_completed_has_no_end():
-    out = json.loads(page.capture_rows("\n".join(items("a", "b")).encode().hex(), "a.txt"))
+    out = judged("\n".join(items("a", "b")))
     assert out["verdict"].startswith("It stops before its end")
-    closed = "\n".join(items("a", "b", last={"type": 7}))
-    out = json.loads(page.capture_rows(closed.encode().hex(), "a.txt"))
+    out = judged("\n".join(items("a", "b", last={"type": 7})))
     assert "closed the connection before" in out["notes"]
 
 
@@ -127,17 +115,14 @@ def test_what_may_not_be_the_text_is_not_shown_as_text(rows, names, har):
 
 
 def test_a_body_in_pieces_in_messages_is_read_and_its_borders_are_told():
-    body = "".join(f"data: {compact(one)}\n\n" for one in CHUNKS) + "data: [DONE]\n\n"
-    data = body.encode()
-    cut = data.index("🚆".encode()) + 1
-    parts = [data[:cut].decode("utf-8", "replace"), data[cut:].decode("utf-8", "replace")]
+    parts = broken(BODY, "🚆")
     rows = packets(["ask", {"q": "a"}], *[["chunk", part] for part in parts], ["end"])
-    out = json.loads(page.capture_rows("\n".join(rows).encode().hex(), "a.txt"))
+    out = judged("\n".join(rows))
     assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
     assert (out["end"]["reason"], out["count"]) == ("stop", 2)
-    whole = packets(["chunk", body])
-    assert content(read("\n".join(whole).encode())) == "né 🚆"
-    assert content(read(socket(whole).encode())) == "né 🚆"
+    whole = packets(["chunk", BODY])
+    assert text_of(read("\n".join(whole).encode())) == "né 🚆"
+    assert text_of(read(socket(whole).encode())) == "né 🚆"
 
 
 def test_the_message_that_ends_an_answer_is_the_last_event():
@@ -151,7 +136,6 @@ def test_why_a_connection_was_refused_is_said():
         read(b'0{"sid":"a"}\n44{"message":"not allowed"}\n42["x"]\n')
 
 
-BODY = "".join(f"data: {compact(one)}\n\n" for one in CHUNKS) + "data: [DONE]\n\n"
 CUTS = (0, 40, 41, 90, len(BODY) - 9, len(BODY))
 
 
@@ -183,7 +167,7 @@ LOGS = {
 @pytest.mark.parametrize("name", LOGS)
 def test_pieces_in_a_gateway_s_log_are_joined(name):
     found = read(LOGS[name][0].encode())
-    assert content(found) == "né 🚆"
+    assert text_of(found) == "né 🚆"
     assert (found.end or {})["reason"] == "stop"
     assert found.header["source"]["format"] == "log"
     assert found.problems == []
@@ -193,34 +177,24 @@ def test_pieces_in_a_gateway_s_log_are_joined(name):
 def test_the_second_of_two_requests_in_a_log_is_left_out():
     one, other = logged("chunk", reqId=1), logged("chunk", reqId=2)
     lines = [line for pair in zip(one.split("\n"), other.split("\n"), strict=True) for line in pair]
-    assert content(read("\n".join(lines).encode())) == "né 🚆"
+    assert text_of(read("\n".join(lines).encode())) == "né 🚆"
 
 
 def test_characters_that_are_broken_between_two_pieces_are_told():
-    at = BODY.encode().index("🚆".encode()) + 2
-    pieces = [part.decode("utf-8", "replace") for part in (BODY.encode()[:at], BODY.encode()[at:])]
-    log = "".join(compact({"level": 20, "time": 1, "chunk": one}) + "\n" for one in pieces)
-    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    log = "".join(compact({"time": 1, "chunk": one}) + "\n" for one in broken(BODY, "🚆"))
+    out = judged(log)
     assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
     assert out["verdict"].startswith("The server, a proxy, or what recorded it, broke 1 place.")
     # With others beside each other elsewhere, which of them are at borders is not said.
     other = log.replace("n\u00e9", "n\ufffd\ufffd").replace("né", "n\ufffd\ufffd")
-    out = json.loads(page.capture_rows(other.encode().hex(), "a.log"))
+    out = judged(other)
     assert "In 1 place of its log, a character is broken where a piece ends" in out["notes"]
 
 
 def test_characters_of_neighbours_that_are_broken_between_pieces_are_no_seam():
-    events = ["a 好", "🚆 b"]
-    body = "".join(
-        f"data: {compact({'choices': [{'delta': {'content': one}}]})}\n\n" for one in events
-    )
-    data = body.encode()
-    first, second = data.index("好".encode()) + 1, data.index("🚆".encode()) + 2
-    cut = (data[:first], data[first:second], data[second:])
-    pieces = [part.decode("utf-8", "replace") for part in cut]
-    log = "".join(compact({"level": 20, "time": 1, "chunk": one}) + "\n" for one in pieces)
-    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
-    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 2)]
+    pieces = broken(sse(*map(compact, (delta("a 好"), delta("🚆 b")))), "好", "🚆")
+    log = "".join(compact({"time": 1, "chunk": one}) + "\n" for one in pieces)
+    assert [(one[1], one[4]) for one in judged(log)["verdicts"]] == [("borders", 2)]
 
 
 def labelled(label: str, *pieces: str, end: str = "\n") -> str:
@@ -229,7 +203,6 @@ def labelled(label: str, *pieces: str, end: str = "\n") -> str:
     return "".join(name + piece + end for name, piece in zip(labels, pieces, strict=True))
 
 
-TEXT = "né 🚆"
 CUT_AT = [BODY.index("é") + 1, BODY.index("🚆")]
 PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
 
@@ -245,7 +218,7 @@ PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
         labelled("12:00:0%d chunk ", *[compact(line) for line in BODY.split("\n") if line]),
         "".join(
             compact(
-                {"log": line + "\n", "stream": "stdout", "time": f"2025-09-14T08:21:0{n % 10}Z"}
+                {"log": f"{line}\n", "stream": "stdout", "time": f"2025-09-14T08:21:0{n % 10}Z"}
             )
             + "\n"
             for n, line in enumerate(labelled("[chunk %d] ", *[""] * 9, *PARTS).split("\n"))
@@ -254,8 +227,8 @@ PARTS = [BODY[: CUT_AT[0]], BODY[CUT_AT[0] : CUT_AT[1]], BODY[CUT_AT[1] :]]
     ids=["console", "label", "clock", "without ends", "quoted", "quoted lines", "Docker"],
 )
 def test_pieces_behind_a_label_are_put_together_without_it(log):
-    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
-    assert content(read(log.encode())) == TEXT
+    out = judged(log)
+    assert text_of(read(log.encode())) == "né 🚆"
     assert (out["verdicts"], out["problems"]) == ([], [])
 
 
@@ -267,11 +240,7 @@ def test_pieces_behind_a_label_with_a_time_came_then():
 
 
 def test_a_label_of_pieces_tells_who_broke_the_characters_between_them():
-    data = BODY.encode()
-    at = data.index("🚆".encode()) + 2
-    pieces = [part.decode("utf-8", "replace") for part in (data[:at], data[at:])]
-    log = labelled("12:00:0%d chunk ", *pieces)
-    out = json.loads(page.capture_rows(log.encode().hex(), "a.log"))
+    out = judged(labelled("12:00:0%d chunk ", *broken(BODY, "🚆")))
     assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
 
 
@@ -279,27 +248,21 @@ def test_a_label_of_pieces_tells_who_broke_the_characters_between_them():
 def test_a_logs_own_words_with_the_same_label_are_no_piece(rest):
     whole = [f"data: {line}" for line in BODY.replace("data: ", "").split("\n") if line]
     log = labelled("relay[7]: ", *whole[:1], rest, *whole[1:])
-    assert content(read(log.encode())) == TEXT
+    assert text_of(read(log.encode())) == "né 🚆"
     # Nor behind an event that the log cut.
     cut = labelled("relay[7]: ", whole[0][:40], rest, *whole[1:])
-    assert rest not in content(read(cut.encode()))
+    assert rest not in text_of(read(cut.encode()))
 
 
 def test_an_event_beside_the_level_of_a_logs_line_is_read():
-    lines = [
-        {"level": 20, "time": 1, "msg": "event", "event": one}
-        for one in (
-            {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": []}},
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": {"type": "text_delta", "text": "né"},
-            },
-            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
-        )
+    events = [
+        {"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": []}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "né"}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
     ]
+    lines = [{"level": 20, "time": 1, "msg": "event", "event": one} for one in events]
     found = read("\n".join(map(compact, lines)).encode())
-    assert (content(found), found.end["reason"]) == ("né", "end_turn")
+    assert (text_of(found), found.end["reason"]) == ("né", "end_turn")
     assert found.header["source"]["server"] == "Anthropic, messages"
 
 
@@ -308,12 +271,12 @@ def test_lines_of_signalr_keep_their_separators():
     said = [{"type": 2, "invocationId": "0", "item": word} for word in words]
     lines = [{"protocol": "json", "version": 1}, {}, *said, {"type": 3, "invocationId": "0"}]
     log = "".join(json.dumps(line, ensure_ascii=False) + "\x1e\n" for line in lines)
-    assert content(read(log.encode())) == "".join(words)
+    assert text_of(read(log.encode())) == "".join(words)
 
 
 def test_the_words_of_a_server_keep_their_lines_where_messages_are_counted():
     said = "Bad token in line 4"
     messages = items("né ", "🚆", last={"type": 3, "invocationId": "0", "error": said})
-    out = json.loads(page.capture_rows(socket(messages).encode().hex(), "a.har"))
+    out = judged(socket(messages))
     assert f"with an error in message 6: “{said}”." in out["verdict"]
     assert "Line numbers" not in out["verdict"]

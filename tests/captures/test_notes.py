@@ -4,36 +4,49 @@ import json
 from typing import Any
 
 import pytest
+from recordings import (
+    body_har,
+    delta,
+    finish,
+    har,
+    judged,
+    response,
+    shown,
+    sse,
+    tgi,
+    unended,
+    usage,
+    whole,
+)
 from stream_samples import STREAMS
-from test_verdict import delta, finish, read, response, sse, tgi, usage, whole
 
 from detok_py.errors import CaptureError
 
 
 def test_what_is_not_about_the_text_is_apart_for_the_alert():
-    whole = read(sse(delta("né"), finish("stop")))
+    whole = judged(sse(delta("né"), finish("stop")))
     assert whole["notes"] == ""
-    died = read(sse(delta("né"), {"error": {"message": "the engine died"}}))
+    died = judged(sse(delta("né"), {"error": {"message": "the engine died"}}))
     assert died["notes"] == "The server ended it with an error in line 3: “the engine died”."
     bad = {"token": "�", "bytes": [239, 191, 189]}
     given = {"choices": [{"delta": {"content": "�"}, "logprobs": {"content": [bad]}}]}
-    assert "in line 3 are given as EF BF BD" in read(sse(delta("a"), given))["notes"]
-    two = read(sse(delta("né"), finish("stop"), delta("zwei"), finish("stop")))
+    assert "in line 3 are given as EF BF BD" in judged(sse(delta("a"), given))["notes"]
+    two = judged(sse(delta("né"), finish("stop"), delta("zwei"), finish("stop")))
     assert two["notes"] == ("Another answer begins in line 5; its text is behind the first one's.")
     assert two["verdict"].endswith(two["notes"])
-    assert read("data: " + json.dumps(delta("né")))["notes"].startswith("It stops before its end")
+    assert judged(unended(delta("né")))["notes"].startswith("It stops before its end")
 
 
 def test_an_end_in_each_event_is_not_an_answer_each():
     each = [{"token": text, "finish_reason": "null"} for text in ("né", " ja")]
-    kobold = read(sse(*each, {"token": "", "finish_reason": "stop"}))
+    kobold = judged(sse(*each, {"token": "", "finish_reason": "stop"}))
     assert (kobold["notes"], kobold["end"]["reason"]) == ("", "stop")
     parts = [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"} for text in "né"]
-    assert read(sse(*[{"candidates": [part]} for part in parts]))["notes"] == ""
+    assert judged(sse(*[{"candidates": [part]} for part in parts]))["notes"] == ""
 
 
 def test_an_error_of_fastchat_is_no_text():
-    died = read(sse(delta("né"), {"text": "out of memory", "error_code": 50002}))
+    died = judged(sse(delta("né"), {"text": "out of memory", "error_code": 50002}))
     assert died["notes"] == "The server ended it with an error in line 3: “out of memory”."
 
 
@@ -51,51 +64,45 @@ def test_an_error_of_fastchat_is_no_text():
 def test_a_server_is_named_by_what_only_it_sends(event, name):
     more = [{"type": "content_block_delta", "delta": {"text": "né"}}] if "message" in event else []
     more += [delta("né")] if "choices" in event else []
-    assert read(sse(event, *more))["header"]["engine"]["name"] == name
+    assert judged(sse(event, *more))["header"]["engine"]["name"] == name
 
 
 def test_an_end_belongs_to_its_own_answer():
     one = sse(delta("né"), finish("stop"))
-    cut = read(one + "data: " + json.dumps(delta("zwei")))
+    cut = judged(one + unended(delta("zwei")))
     assert cut["end"] is None
     assert cut["verdict"].startswith("The last answer stops before its end")
     assert "Nothing else broken was found in it." in cut["verdict"]
-    assert cut["notes"].endswith(
-        "Another answer begins in line 7; its text is behind the first one's."
-    )
-    three = read(3 * one)
+    another = "Another answer begins in line 7; its text is behind the first one's."
+    assert cut["notes"].endswith(another)
+    three = judged(3 * one)
     assert (three["end"]["reason"], "stops" in three["notes"]) == ("stop", False)
     assert three["notes"].startswith("Other answers begin in lines 7, 13; their texts are")
     # [DONE] is an end.
-    assert "stops" not in read(one + sse(delta("zwei")))["notes"]
+    assert "stops" not in judged(one + sse(delta("zwei")))["notes"]
     said = "a [DONE]"
-    assert "stops" in read(one + "data: " + json.dumps(delta(said)))["notes"]
+    assert "stops" in judged(one + unended(delta(said)))["notes"]
     # Another answer's whole text and count are not its own.
     done = {"type": "response.completed", "response": {"status": "completed"}}
     first = [response(1, "a"), response(2, "b"), whole(3, "ab"), done]
-    assert read(sse(*first, response(1, "c")))["verdicts"] == []
+    assert judged(sse(*first, response(1, "c")))["verdicts"] == []
     model = [{"content": "a", "tokens": [n], "stop": False} for n in range(3)]
     last = {"content": "", "tokens": [], "stop": True, "stop_type": "eos", "tokens_predicted": 3}
-    assert "The server counts" not in read(sse(*model, last, *model, last))["notes"]
+    assert "The server counts" not in judged(sse(*model, last, *model, last))["notes"]
 
 
 def test_a_byte_order_mark_inside_a_file_is_named():
     whole = sse(delta("né"), delta("you"), finish("stop"))
     said = "A byte order mark that does not begin the file stands in line "
-    assert read("\ufeff" + whole)["notes"] == ""
+    assert judged("\ufeff" + whole)["notes"] == ""
     for text, line in (("\ufeff\ufeff" + whole, 1), (whole.replace("\n\n", "\n\n\ufeff", 1), 3)):
-        found = read(text)
+        found = judged(text)
         assert found["notes"].startswith(f"{said}{line}: files were joined there")
-        assert (
-            "".join(row[1][1] for row in found["rows"]) == "né you".replace(" ", "").encode().hex()
-        )
+        assert shown(found) == "néyou"
     # A body may begin with one, as a file may.
-    assert read("HTTP/2 200\r\ncontent-type: x\r\n\r\n\ufeff" + whole)["notes"] == ""
-    lines = [
-        '{"model":"m","response":"né","done":false}',
-        '{"model":"m","response":"!","done":true}',
-    ]
-    assert read("\n\ufeff".join(lines))["notes"].startswith(said + "2:")
+    assert judged("HTTP/2 200\r\ncontent-type: x\r\n\r\n\ufeff" + whole)["notes"] == ""
+    lines = '{"model":"m","response":"né"}\n\ufeff{"model":"m","response":"!","done":true}'
+    assert judged(lines)["notes"].startswith(said + "2:")
 
 
 def test_a_length_that_is_not_that_of_the_body_is_said_where_it_is_certain():
@@ -103,7 +110,7 @@ def test_a_length_that_is_not_that_of_the_body_is_said_where_it_is_certain():
     size = len(body)
 
     def notes(head: str, data: bytes) -> str:
-        return str(read(b"HTTP/1.1 200 OK\r\n" + head.encode() + b"\r\n" + data)["notes"])
+        return str(judged(b"HTTP/1.1 200 OK\r\n" + head.encode() + b"\r\n" + data)["notes"])
 
     length = f"Content-Length: {size + 900}\r\n"
     said = f"Its head says Content-Length: {size + 900}, and {size} bytes follow it here: "
@@ -116,14 +123,10 @@ def test_a_length_that_is_not_that_of_the_body_is_said_where_it_is_certain():
         assert notes(length + more, body) == ""
     # CRLF may have become LF, but not 900 times; and UTF-16 has no bytes of a body.
     for text, certain in ((f"Content-Length: {size + 3}", False), (length.strip(), True)):
-        found = read(f"HTTP/1.1 200 OK\n{text}\n\n".encode() + body)
+        found = judged(f"HTTP/1.1 200 OK\n{text}\n\n".encode() + body)
         assert ("the rest is missing" in found["notes"]) == certain
-    assert (
-        read(
-            f"HTTP/1.1 200 OK\r\n{length}\r\n".encode("utf-16") + body.decode().encode("utf-16-le")
-        )["notes"]
-        == ""
-    )
+    utf16 = f"HTTP/1.1 200 OK\r\n{length}\r\n{body.decode()}".encode("utf-16")
+    assert judged(utf16)["notes"] == ""
 
 
 def test_answers_that_are_mixed_are_not_read_as_one():
@@ -131,24 +134,23 @@ def test_answers_that_are_mixed_are_not_read_as_one():
         return {"id": name, **delta(text)}
 
     first, second = ["Première", "réponse."], ["Второй", "ответ."]
-    mixed = read(sse(*[chunk("AB"[n % 2], [first, second][n % 2][n // 2]) for n in range(4)]))
-    assert "".join(bytes.fromhex(row[1][1]).decode() for row in mixed["rows"]) == "".join(first)
-    assert mixed["notes"].endswith(
-        "Another answer is mixed into it, in 2 events from line 3 on: left out here."
-    )
-    behind = read(sse(*[chunk("A", one) for one in first], finish("stop"), chunk("B", "zwei")))
+    mixed = judged(sse(*[chunk("AB"[n % 2], [first, second][n % 2][n // 2]) for n in range(4)]))
+    assert shown(mixed) == "".join(first)
+    left_out = "Another answer is mixed into it, in 2 events from line 3 on: left out here."
+    assert mixed["notes"].endswith(left_out)
+    behind = judged(sse(*[chunk("A", one) for one in first], finish("stop"), chunk("B", "zwei")))
     assert behind["notes"].startswith("Another answer begins in line 7")
 
 
 def test_text_in_latin_1_is_read_so_if_its_head_says_so():
     body = sse(delta("ça"), delta(" où ’"), finish("stop")).encode("cp1252")
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream;charset=ISO-8859-1\r\n\r\n"
-    found = read(head + body)
+    found = judged(head + body)
     assert "".join(row[1][2][0][1] for row in found["rows"]) == "ça où ’"
     assert found["verdicts"] == [] and "Its head says that it is in Latin-1" in found["notes"]
-    assert read(head.replace(b"ISO-8859-1", b"utf-8") + body)["verdicts"][0][1] == "raw-all"
+    assert judged(head.replace(b"ISO-8859-1", b"utf-8") + body)["verdicts"][0][1] == "raw-all"
     # It may say so of UTF-8.
-    assert read(head + body.decode("cp1252").encode())["notes"] == ""
+    assert judged(head + body.decode("cp1252").encode())["notes"] == ""
 
 
 def test_log_probabilities_that_are_spoiled_do_not_spoil_the_text():
@@ -157,50 +159,35 @@ def test_log_probabilities_that_are_spoiled_do_not_spoil_the_text():
         return json.dumps({"response": text, "done": False, "logprobs": given}) + "\n"
 
     bad = "�".encode()
-    found = read(said("Hi ", b"Hi", b" ") + said("🚆", bad, bad, bad) + said("!", b"!"))
-    assert "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"]) == "Hi 🚆!"
+    found = judged(said("Hi ", b"Hi", b" ") + said("🚆", bad, bad, bad) + said("!", b"!"))
+    assert shown(found) == "Hi 🚆!"
     assert "EF BF BD as the bytes of 3 tokens (line 2)" in found["notes"]
     assert not found["verdicts"] and not found["problems"]
     # If the text may have ended before it, the model may have written it.
-    (written,) = read(said("Hi ", b"Hi", b" ") + said("", bad))["verdicts"]
+    (written,) = judged(said("Hi ", b"Hi", b" ") + said("", bad))["verdicts"]
     assert written[1] == "written"
 
 
 def test_the_whole_text_ends_an_answer_of_tgi():
     body = sse(tgi("a"), {**tgi("a", "aa"), "details": None}).replace("data: [DONE]", "")
-    assert read(body)["verdict"].startswith("Nothing in it is broken")
-
-
-def test_an_end_that_is_not_the_models_is_said():
-    assert read(sse(delta("né"), finish("stop")))["notes"] == ""
-    assert read(sse(delta("né"), finish("length")))["notes"] == (
-        "The answer ended with “length”, at its limit of tokens."
-    )
-    assert read(sse(delta("né"), finish("content_filter")))["notes"] == (
-        "The answer was stopped by a filter: it ended with “content_filter”."
-    )
+    assert judged(body)["verdict"].startswith("Nothing in it is broken")
 
 
 def test_control_tokens_that_stand_in_a_text_are_named():
-    leaked = read(sse(delta("Hi!<|im_"), delta("end|>\n<|im_start|>user"), finish("stop")))
+    leaked = judged(sse(delta("Hi!<|im_"), delta("end|>\n<|im_start|>user"), finish("stop")))
     assert leaked["notes"].startswith("The text has control tokens as text: “<|im_end|>”, “<|im_s")
-    assert (
-        leaked["verdict"]
-        .partition("by letter. ")[2]
-        .startswith("No broken character was found in it.")
-    )
+    assert "by letter. No broken character was found in it." in leaked["verdict"]
     for meant in ("ends with `<|im_end|>`", "“<|im_end|>” ends it", "```\n<|im_end|>\n```\nend"):
-        assert read(sse(delta(meant), finish("stop")))["notes"] == ""
+        assert judged(sse(delta(meant), finish("stop")))["notes"] == ""
 
 
 def test_what_python_printed_in_windows_1252_is_read_so():
     printed = "".join(f"{delta(text)!r}\n" for text in ("Voilà", " – 20 €", "."))
-    found = read(printed.encode("cp1252"))
-    said = "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"])
-    assert said == "Voilà – 20 €."
+    found = judged(printed.encode("cp1252"))
+    assert shown(found) == "Voilà – 20 €."
     assert "The file is not UTF-8. It is whole in Windows-1252" in found["notes"]
     # Another file is not called so: its lines that are not UTF-8 are.
-    (two,) = read(printed.encode().replace("€".encode(), b"\x80"))["problems"]
+    (two,) = judged(printed.encode().replace("€".encode(), b"\x80"))["problems"]
     assert two[0] == 2 and two[1].startswith("this event's line is not UTF-8")
 
 
@@ -209,41 +196,24 @@ def test_what_its_counts_and_ids_say_of_a_stream_is_noted():
         return {"choices": [{"delta": {"content": text}, "token_ids": list(given)}]}
 
     pieces = [ids("né", 5), ids(" you", 6), ids("!", 7)]
-    assert read(sse(*pieces, usage(4)))["notes"] == ""
-    said = read(sse(*pieces, usage(9)))["notes"]
+    assert judged(sse(*pieces, usage(4)))["notes"] == ""
+    said = judged(sse(*pieces, usage(9)))["notes"]
     assert said.endswith("The server counts 9 tokens, and its events have 3 ids.")
-    assert (
-        "The id 6 came with “ you” in line 3 and with “。” in line 9"
-        in (read(sse(*pieces, finish("stop"), ids("。", 6)))["notes"])
-    )
+    twice = judged(sse(*pieces, finish("stop"), ids("。", 6)))["notes"]
+    assert "The id 6 came with “ you” in line 3 and with “。” in line 9" in twice
     # The text of a part of a character differs.
-    assert "came with" not in read(sse(ids("é", 9), ids("né", 8), ids("ï", 9)))["notes"]
+    assert "came with" not in judged(sse(ids("é", 9), ids("né", 8), ids("ï", 9)))["notes"]
     call = {"index": 0, "id": "c", "function": {"name": "look", "arguments": '{"a": "b'}}
-    cut = read(sse({"choices": [{"delta": {"tool_calls": [call]}}]}, finish("length")))
+    cut = judged(sse({"choices": [{"delta": {"tool_calls": [call]}}]}, finish("length")))
     assert cut["notes"] == (
         "The arguments of a tool call are not whole JSON, and the answer ended with “length”."
     )
     assert "Nothing else broken was found in it." in cut["verdict"]
     assert cut["verdict"].endswith("only what is in these came so.")
-    (row,) = cut["rows"]
-    assert bytes.fromhex(row[1][1]).decode().endswith('{"a": "b')
+    assert shown(cut).endswith('{"a": "b')
     text = [{"text": "a", "meta_info": {}}, {"text": "a �", "meta_info": {}}]
     end = {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}
-    assert read(sse(*text, end))["notes"].startswith("In 1 event (line 3) the text so far ends")
-    bad = {"token": "�", "bytes": [239, 191, 189]}
-    given = {"choices": [{"delta": {"content": "�"}, "logprobs": {"content": [bad]}}]}
-    assert "in line 3 are given as EF BF BD" in read(sse(delta("a"), given))["notes"]
-    two = read(
-        sse(delta("a"), {"choices": [{"index": 1, "delta": {"content": "b"}}]}, finish("stop"))
-    )
-    assert two["notes"] == "Choice 1 is left out: only choice 0 is read."
-    assert "Nothing broken was found in choice 0." in two["verdict"]
-
-
-def har(body: str) -> str:
-    content = {"mimeType": "text/event-stream", "text": body}
-    entry = {"request": {"url": "http://a/b"}, "response": {"content": content}}
-    return json.dumps({"log": {"entries": [entry]}}, indent=1)
+    assert judged(sse(*text, end))["notes"].startswith("In 1 event (line 3) the text so far ends")
 
 
 def notebook(body: str) -> str:
@@ -270,7 +240,7 @@ def traced(body: str) -> str:
 @pytest.mark.parametrize(
     ("form", "what"),
     [
-        (har, "the response body"),
+        (body_har, "the response body"),
         (nock, "the response body"),
         (chunked, "the response body"),
         (traced, "the response body"),
@@ -280,25 +250,25 @@ def traced(body: str) -> str:
 def test_lines_of_a_part_of_a_file_are_called_so(form, what):
     error = {"error": {"message": "it died"}}
     body = sse(delta("n�")).replace("[DONE]", json.dumps(error)) + "HTTP-proxy\n\n"
-    found = read(form(body))
+    found = judged(form(body))
     assert found["verdict"].endswith(f" Line numbers are those of {what}.")
     assert found["notes"] == (
         f"The server ended it with an error in line 3: “it died”. Line numbers are those of {what}."
     )
     assert [(row[3], row[4]) for row in found["rows"]] == [(0, 1)]
     assert found["problems"] == [[0, f"line 5 of {what}: no event: HTTP-proxy"]]
-    cut = read(form(sse(delta("né"), delta("you"))[:70] + "\n\n"))
+    cut = judged(form(sse(delta("né"), delta("you"))[:70] + "\n\n"))
     assert "(line 3): its text is missing." in cut["notes"]
     assert cut["notes"].endswith(f" Line numbers are those of {what}.")
     second = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
-    left_out = read(form(sse(delta("né"), second, finish("stop"))))
+    left_out = judged(form(sse(delta("né"), second, finish("stop"))))
     assert left_out["problems"] == [[0, "choice 1 is left out: only choice 0 is read"]]
     # Without a line, nothing is said of lines; in a file itself, they are its own.
-    assert "Line numbers" not in read(form(sse(delta("né"), finish("stop"))))["verdict"]
-    plain = read(body)
+    assert "Line numbers" not in judged(form(sse(delta("né"), finish("stop"))))["verdict"]
+    plain = judged(body)
     assert ("Line numbers" in plain["verdict"], plain["rows"][0][3]) == (False, 1)
     # An event whose lines were joined is found in its row.
-    joined = read(form(sse(delta("a"), delta("né"), delta("c")).replace('"né"', '"n\né"')))
+    joined = judged(form(sse(delta("a"), delta("né"), delta("c")).replace('"né"', '"n\né"')))
     ((_, rule, said, places, *_),) = joined["verdicts"]
     assert (rule, places[0][0]) == ("joined", 1)
     assert said.endswith(f" Lines 3–4 of {what}.")
@@ -327,27 +297,27 @@ def test_lines_of_a_part_of_a_file_are_called_so(form, what):
     ],
 )  # fmt: skip
 def test_what_the_server_counts_is_kept_for_a_report(events, said):
-    assert read(sse(*events))["header"]["source"].get("usage") == said
+    assert judged(sse(*events))["header"]["source"].get("usage") == said
 
 
 def test_what_a_har_file_says_of_its_times_is_kept_for_a_report():
-    file = json.loads(har(sse(delta("né"), finish("stop"))))
+    file = json.loads(body_har(sse(delta("né"), finish("stop"))))
     entry = file["log"]["entries"][0]
-    assert "timings" not in read(json.dumps(file))["header"]["source"]
+    assert "timings" not in judged(json.dumps(file))["header"]["source"]
     entry.update({"time": 1932.64, "timings": {"wait": 611.3, "receive": 123456.7, "ssl": -1}})
-    said = read(json.dumps(file))["header"]["source"]["timings"]
+    said = judged(json.dumps(file))["header"]["source"]["timings"]
     assert said == "wait 611.3 ms, receive 123457 ms, 1932.6 ms in all"
 
 
 def test_a_refusal_is_called_so():
-    refused = read(sse({"choices": [{"delta": {"refusal": "né"}}]}, finish("stop")))
+    refused = judged(sse({"choices": [{"delta": {"refusal": "né"}}]}, finish("stop")))
     assert refused["notes"] == "The server sent it as a refusal (`refusal`), not as an answer."
     none = {"choices": [{"delta": {"content": "né", "refusal": ""}}]}
-    assert "refusal" not in read(sse(none, finish("stop")))["notes"]
+    assert "refusal" not in judged(sse(none, finish("stop")))["notes"]
 
 
 def test_events_that_were_encoded_twice_are_called_so():
-    said = read(sse(json.dumps(json.dumps(delta("né"))), finish("stop")))["verdict"]
+    said = judged(sse(json.dumps(json.dumps(delta("né"))), finish("stop")))["verdict"]
     assert said.startswith("Its events are JSON in strings of JSON: the server, or something after")
     assert "Nothing else broken was found in it." in said
 
@@ -371,15 +341,11 @@ def answer_of(*texts: str, **more: Any) -> list[Any]:
     return [{"choices": [{"delta": {"content": text}}], "id": "a" * 9, **more} for text in texts]
 
 
-def text_of(found: Any) -> str:
-    return "".join(bytes.fromhex(row[1][1]).decode() for row in found["rows"])
-
-
 def test_events_that_a_pager_cut_are_read_as_far_as_they_came():
     end = {"choices": [{"delta": {}, "finish_reason": "stop"}], "id": "a" * 40}
     events = [*answer_of("", "für ", 'm{"', "\\", model="a" * 60), end]
-    found = read(logged(*events, column=105))
-    assert text_of(found) == 'für m{"\\'
+    found = judged(logged(*events, column=105))
+    assert shown(found) == 'für m{"\\'
     assert (found["seconds"], found["end"]["reason"]) == (4.0, "stop")
     assert found["notes"] == (
         "A pager such as less -S wrote “>” in place of the end of 5 events, at column 105: what "
@@ -390,16 +356,16 @@ def test_events_that_a_pager_cut_are_read_as_far_as_they_came():
 
 
 def test_a_text_that_a_pager_cut_is_missing():
-    found = read(logged(*answer_of("né", "a longer piece", "ok", model="a" * 60), column=84))
-    assert text_of(found) == "néok"
+    found = judged(logged(*answer_of("né", "a longer piece", "ok", model="a" * 60), column=84))
+    assert shown(found) == "néok"
     assert "1 event breaks off or cannot be read (line 4): its text is missing." in found["verdict"]
 
 
 def test_text_that_may_be_behind_the_cut_of_a_pager_is_doubted():
     first, second = answer_of("né", "ja", model="a" * 60)
     second["choices"][0]["delta"] = {"role": "assistant", "content": "ja"}
-    found = read(logged(first, second, first, column=90))
-    assert text_of(found) == "néné"
+    found = judged(logged(first, second, first, column=90))
+    assert shown(found) == "néné"
     assert found["notes"].endswith("It may have been text in 1 of them, the first in line 4.")
     assert found["problems"][1][1].startswith("a pager cut this event, whose text may go on: ")
 
@@ -416,7 +382,7 @@ def test_text_that_may_be_behind_the_cut_of_a_pager_is_doubted():
 )
 def test_no_text_that_a_pager_cut_is_shown_in_part_or_left_out_without_a_word(event):
     def said(column: int) -> tuple[Any, list[Any]]:
-        found = read(logged(*[event] * 3, *answer_of("ok"), column=column))
+        found = judged(logged(*[event] * 3, *answer_of("ok"), column=column))
         return found, [row[1][1] for row in found["rows"] if row[3] == 2]
 
     _, whole = said(999)
@@ -436,19 +402,19 @@ def test_lines_that_a_console_broke_at_a_bracket_are_not_those_of_a_pager():
     lines = [f"data: {json.dumps(event)}" for event in answer_of("<b>", "<i>", "<u>", "né")]
     width = lines[0].index(">") + 1
     broken = [line[at : at + width] for line in lines for at in range(0, len(line), width)]
-    found = read("\n".join(broken))
-    assert text_of(found) == "<b><i><u>né"
+    found = judged("\n".join(broken))
+    assert shown(found) == "<b><i><u>né"
     assert "pager" not in found["notes"]
 
 
 def test_a_page_in_place_of_a_stream_is_not_called_cut():
     with pytest.raises(CaptureError, match="HTML"):
-        read("<html>\n<body>\n")
+        judged("<html>\n<body>\n")
 
 
 def test_an_end_without_a_reason_is_noted_where_events_have_a_field_for_it():
     def said(*events: Any) -> str:
-        return str(read(sse(*events))["notes"])
+        return str(judged(sse(*events))["notes"])
 
     open_ = {"choices": [{"delta": {"content": "né"}, "finish_reason": None}]}
     noted = "It ended with [DONE], and no event here says why (`finish_reason`)."
@@ -462,16 +428,19 @@ def test_an_end_without_a_reason_is_noted_where_events_have_a_field_for_it():
 def test_the_filter_that_ended_an_answer_is_named():
     results = {"hate": {"filtered": False}, "violence": {"filtered": True, "severity": "high"}}
     met = {"finish_reason": "content_filter", "content_filter_results": results}
-    notes = read(sse(delta("né"), {"choices": [{"delta": {}, **met}]}))["notes"]
+    notes = judged(sse(delta("né"), {"choices": [{"delta": {}, **met}]}))["notes"]
     assert notes.startswith("The filter that it met: violence. The answer was stopped by a filter")
 
 
 def test_an_answer_without_text_is_called_so_with_its_counts():
     with pytest.raises(CaptureError) as caught:
-        read(sse({**finish("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 1}}))
+        judged(sse({**finish("stop"), "usage": {"prompt_tokens": 3, "completion_tokens": 1}}))
     assert str(caught.value).endswith(
         "has no text, ids or bytes: it ended with “stop”. The server counts: 3 tokens in, 1 out."
     )
+
+
+MISREAD_TEXT = "GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n"
 
 
 @pytest.mark.parametrize(
@@ -479,15 +448,11 @@ def test_an_answer_without_text_is_called_so_with_its_counts():
     [
         ("Größe — Ärger", None, ""),
         ("Gr�ße", "all", "as many as this text has in UTF-8: it came so to the browser."),
-        (
-            "Gr�ße",
-            -2,
-            "each � was one byte when it came, so the model did not write it.",
-        ),
+        ("Gr�ße", -2, "each � was one byte when it came, so the model did not write it."),
         ("Gr�ß� e", -2, "at least one � was less than three bytes when it came"),
         ("Gr�ße", -3, ""),
-        ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "right", "as many as the right text has"),
-        ("GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n", "all", "it came so to the browser."),
+        (MISREAD_TEXT, "right", "as many as the right text has"),
+        (MISREAD_TEXT, "all", "it came so to the browser."),
     ],
 )
 def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said):
@@ -495,12 +460,10 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     whole = len(body.encode())
     sizes = {None: whole, "all": whole, "right": len(body)}
     count = sizes[size] if size in sizes else whole + size
-    content = {"size": count, "mimeType": "text/event-stream", "text": body}
 
-    def notes(name: str, **more: Any) -> str:
-        entry = {"response": {"content": {**content, **more}}}
-        log = {"creator": {"name": name}, "entries": [entry]}
-        return str(read(json.dumps({"log": log}, ensure_ascii=False))["notes"])
+    def notes(name: str, size: int = count) -> str:
+        entry = {"response": {"content": {"size": size, "text": body}}}
+        return str(judged(har(entry, creator={"name": name}))["notes"])
 
     assert said in notes("WebInspector") and bool(said) == bool(notes("WebInspector"))
     # Other tools count characters, or the text that they have decoded.
@@ -508,9 +471,6 @@ def test_what_chrome_counted_of_a_body_says_who_read_it_wrongly(text, size, said
     # What is missing is.
     cut = f"The HAR counts 52311 bytes of its body, and has {whole} of them here."
     assert cut in notes("a tool", size=52311)
-
-
-MISREAD_TEXT = "GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n"
 
 
 @pytest.mark.parametrize(
@@ -527,9 +487,8 @@ MISREAD_TEXT = "GrÃ¶Ã\x9fe und Ã\x84rger schÃ¶n"
 def test_who_broke_it_follows_what_chrome_counted(text, less, rule, said):
     body = sse(delta(text), delta("ok"), finish("stop"), usage(3))
     size = len(body) if less is None else len(body.encode()) - less  # each byte is a character
-    content = {"size": size, "text": body}
-    log = {"creator": {"name": "WebInspector"}, "entries": [{"response": {"content": content}}]}
-    found = read(json.dumps({"log": log}, ensure_ascii=False))
+    entry = {"response": {"content": {"size": size, "text": body}}}
+    found = judged(har(entry, creator={"name": "WebInspector"}))
     assert [one[1] for one in found["verdicts"]] == [rule]
     assert found["verdict"].endswith(said)
 
@@ -546,7 +505,7 @@ ENDS = [llama("憂", "憂".encode(), 1), llama("鬱", b"\xb1", 4), llama("!", b"
 
 
 def test_where_a_token_has_only_the_end_of_a_character_the_text_is_read():
-    found = read(sse(*ENDS))
+    found = judged(sse(*ENDS))
     shown = "".join(text for row in found["rows"] for _, text, *_ in row[1][2])
     assert (shown, found["verdicts"], found["problems"]) == ("憂鬱!", [], [])
     assert found["header"]["engine"]["fidelity"] == found["fidelity"] == "text"
@@ -557,13 +516,13 @@ def test_where_a_token_has_only_the_end_of_a_character_the_text_is_read():
     )
     # What an earlier token began goes on.
     begun = [llama("", b"\xe9\xac", 1), llama("鬱", b"\xb1", 2)]
-    assert read(sse(*begun))["fidelity"] == "ids"
+    assert judged(sse(*begun))["fidelity"] == "ids"
 
 
 def test_the_tokens_of_a_stop_string_that_the_server_left_out_are_told():
     said = [llama("né", "né".encode(), 1), llama("", b"\nUser", 2), llama("", b":", 3)]
     end = {"content": "", "tokens": [], "stop": True, "stop_type": "word", "tokens_predicted": 3}
-    found = read(sse(*said, {**end, "stopping_word": "\nUser:"}))
+    found = judged(sse(*said, {**end, "stopping_word": "\nUser:"}))
     assert found["notes"] == (
         "It ended at the stop string “\\nUser:”, which is shown here because its tokens came: the "
         "server's text is without it."
@@ -573,49 +532,47 @@ def test_the_tokens_of_a_stop_string_that_the_server_left_out_are_told():
 def test_other_choices_are_left_out_also_beside_the_first_one():
     both = [{"index": n, "delta": {"content": text}} for n, text in enumerate("ab")]
     refused = {"choices": [{"index": 1, "delta": {"refusal": "No."}}]}
-    found = read(sse({"choices": both}, refused, delta("né"), finish("stop")))
+    found = judged(sse({"choices": both}, refused, delta("né"), finish("stop")))
     assert found["notes"] == "Choice 1 is left out: only choice 0 is read."
     assert found["count"] == 2
+    assert "Nothing broken was found in choice 0." in found["verdict"]
     parts = [{"index": n, "content": {"parts": [{"text": text}]}} for n, text in enumerate("ab")]
-    found = read(sse({"candidates": parts}, {"candidates": parts}))
+    found = judged(sse({"candidates": parts}, {"candidates": parts}))
     assert (found["notes"], found["count"]) == ("Choice 1 is left out: only choice 0 is read.", 2)
 
 
 def test_a_text_in_many_more_pieces_than_tokens_is_told():
     said = [delta(f"né {one} ") for one in "abcdefgh"]
-    assert (
-        "The server counts 3 tokens, and the text came in 8 pieces."
-        in read(sse(*said, finish("stop"), usage(3)))["notes"]
-    )
-    assert read(sse(*said, finish("stop"), usage(9)))["notes"] == ""
+    more = "The server counts 3 tokens, and the text came in 8 pieces."
+    assert more in judged(sse(*said, finish("stop"), usage(3)))["notes"]
+    assert judged(sse(*said, finish("stop"), usage(9)))["notes"] == ""
 
 
 def test_counts_of_several_choices_are_not_those_of_the_first():
     other = {"choices": [{"index": 1, "delta": {"content": "b"}}]}
-    assert "usage" not in read(sse(delta("né"), other, usage(7)))["header"]["source"]
+    assert "usage" not in judged(sse(delta("né"), other, usage(7)))["header"]["source"]
     alone = [{**delta("a"), "usage": {"completion_tokens": 1}} for _ in range(6)]
-    assert "usage" not in read(sse(*alone))["header"]["source"]  # each event counts its own token
+    assert "usage" not in judged(sse(*alone))["header"]["source"]  # each event counts its own token
 
 
 @pytest.mark.parametrize("counted", [True, False])
 def test_ids_that_a_server_leaves_out_are_not_called_exact(counted):
     events = WHOLE if counted else [{**one, "tokens_predicted": None} for one in WHOLE]
-    found = read(sse(*events))
+    found = judged(sse(*events))
     assert (found["fidelity"], found["verdicts"]) == ("some", [])
-    broken = read(
-        sse(*events, {**llama("�a", b"\xc6a", 6), "tokens_predicted": 6 if counted else None})
-    )
+    last = {**llama("�a", b"\xc6a", 6), "tokens_predicted": 6 if counted else None}
+    broken = judged(sse(*events, last))
     assert [one[1] for one in broken["verdicts"]] == ["bytes"]
-    ascii_only = read(sse(llama("a", b"a", 1), llama("b", b"b", 2)))
+    ascii_only = judged(sse(llama("a", b"a", 1), llama("b", b"b", 2)))
     assert ascii_only["fidelity"] == "ids"
 
 
 def test_the_stop_string_that_ended_an_answer_is_named():
     llama = {"content": "", "stop": True, "stop_type": "word", "stopping_word": "\nUser:"}
-    notes = read(sse({"content": "né", "stop": False}, llama))["notes"]
+    notes = judged(sse({"content": "né", "stop": False}, llama))["notes"]
     assert notes == "It ended at the stop string “\\nUser:”."
     at_token = {"choices": [{"delta": {}, "finish_reason": "stop", "stop_reason": 151645}]}
-    assert read(sse(delta("né"), at_token))["notes"] == ""
+    assert judged(sse(delta("né"), at_token))["notes"] == ""
 
 
 def test_an_answer_with_another_id_is_another_answer_also_without_an_end_before_it():
@@ -623,7 +580,7 @@ def test_an_answer_with_another_id_is_another_answer_also_without_an_end_before_
         return {"id": name, "choices": [{"delta": {"role": "assistant", "content": ""}}]}
 
     def said(*events: Any) -> str:
-        return str(read(sse(*events))["notes"])
+        return str(judged(sse(*events))["notes"])
 
     one, two = {"id": "a", **delta("Der Rhein")}, {"id": "b", **delta("Der Rhein ist")}
     noted = "Another answer begins in line 5; its text is behind the first one's."
@@ -646,7 +603,7 @@ def test_an_answer_with_another_id_is_another_answer_also_without_an_end_before_
     ],
 )
 def test_tags_that_the_server_should_have_taken_away_are_named(text, mark):
-    notes = read(sse(delta(text), finish("stop")))["notes"]
+    notes = judged(sse(delta(text), finish("stop")))["notes"]
     assert mark in notes and bool(mark) == bool(notes)
 
 
@@ -655,12 +612,12 @@ def test_an_error_without_a_time_does_not_take_the_times_of_the_others():
         {"created_at": f"2026-11-26T07:00:0{n}.5Z", "response": "né", "done": False}
         for n in range(3)
     ]
-    assert read(sse(*made, {"error": "unexpected EOF"}))["seconds"] == 2.0
+    assert judged(sse(*made, {"error": "unexpected EOF"}))["seconds"] == 2.0
 
 
 def test_an_end_may_be_in_an_event_that_breaks_off():
     damaged = '{"choices":[{"delta":{},"finish_reason":"st'
-    said = read(f"data: {json.dumps(delta('né'))}\n\ndata: {damaged}\n\n")["notes"]
+    said = judged(unended(delta("né"), damaged))["notes"]
     assert said.startswith("It has no end here:") and "connection" not in said
 
 
@@ -668,15 +625,13 @@ def test_what_curl_says_behind_its_trace_is_quoted():
     trace = (STREAMS / "curl-trace.txt").read_bytes()
     end = trace.rindex(b"\n", 0, trace.rindex(b"<= Recv data")) + 1
     trace = trace[:end] + b"curl: (18) transfer closed with outstanding read data\n"
-    said = read(trace)["notes"]
+    said = judged(trace)["notes"]
     assert "Curl says: “curl: (18) transfer closed" in said and "this is only a part" not in said
 
 
 def test_a_har_whose_answer_is_an_error_gives_no_advice_to_save_it_again():
-    content = {"mimeType": "text/event-stream", "text": 'data: {"error":{"message":"busy"}}\n\n'}
-    har = {"log": {"entries": [{"response": {"content": content}}]}}
     with pytest.raises(CaptureError) as caught:
-        read(json.dumps(har))
+        judged(body_har(unended({"error": {"message": "busy"}})))
     assert "The server said: busy" in str(caught.value) and "again" not in str(caught.value)
 
 
@@ -693,72 +648,69 @@ def test_a_har_whose_answer_is_an_error_gives_no_advice_to_save_it_again():
 )
 def test_entries_of_a_har_that_are_not_as_its_standard_says_are_no_streams(entry):
     with pytest.raises(CaptureError):
-        read(json.dumps({"log": {"entries": [entry]}}))
+        judged(har(entry))
 
 
 def test_an_answer_that_is_all_reasoning_is_called_empty():
     thought = {"choices": [{"delta": {"reasoning_content": "Hmm"}}]}
-    assert "is empty" in read(sse(thought, thought, finish("length")))["notes"]
-    assert "is empty" not in read(sse(thought, delta("Yes"), finish("stop")))["notes"]
-    assert "is empty" not in read(sse(thought, thought))["notes"]
+    assert "is empty" in judged(sse(thought, thought, finish("length")))["notes"]
+    assert "is empty" not in judged(sse(thought, delta("Yes"), finish("stop")))["notes"]
+    assert "is empty" not in judged(sse(thought, thought))["notes"]
 
 
 def test_a_log_that_says_that_it_left_out_lines_is_quoted():
     lines = [f"May 14 09:31:0{n} gw1 relay[7]: data: {json.dumps(delta('né'))}" for n in range(4)]
     lines.insert(2, "May 14 09:31:01 gw1 systemd[1]: Started relay.")
     lines.insert(3, "May 14 09:31:02 gw1 systemd-journald[412]: Suppressed 3 messages from relay")
-    found = read("\n".join(lines))
+    found = judged("\n".join(lines))
     assert "The log says in line 4 that it left out lines." in found["notes"]
 
 
 @pytest.mark.parametrize("reason", ["stop", "length"])
 def test_messages_that_langchain_printed_have_an_end_and_counts(reason):
+    form = "content={!r} additional_kwargs={{}} response_metadata={!r} id='r'"
     told = {"finish_reason": reason, "model_name": "gpt-4o-mini"}
-    usage = {"input_tokens": 13, "output_tokens": 5}
-    lines = [
-        f"content={text!r} additional_kwargs={{}} response_metadata={{}} id='r'"
-        for text in ("né", " 😀")
-    ]
-    lines.append(f"content='' additional_kwargs={{}} response_metadata={told!r} id='r'")
-    lines.append(
-        f"content='' additional_kwargs={{}} response_metadata={{}} id='r' usage_metadata={usage!r}"
-    )
-    found = read("\n".join(lines))
-    source = found["header"]["source"]
-    assert (source["server"], source["usage"]) == (
-        "LangChain, message chunks",
-        "13 tokens in, 5 out",
-    )
-    assert (found["end"]["reason"], found["header"]["engine"]["model"]) == (reason, "gpt-4o-mini")
+    counts = {"input_tokens": 13, "output_tokens": 5}
+    lines = [form.format("né", {}), form.format(" 😀", {}), form.format("", told)]
+    lines.append(form.format("", {}) + f" usage_metadata={counts!r}")
+    found = judged("\n".join(lines))
+    header = found["header"]
+    assert header["source"]["server"] == "LangChain, message chunks"
+    assert header["source"]["usage"] == "13 tokens in, 5 out"
+    assert (found["end"]["reason"], header["engine"]["model"]) == (reason, "gpt-4o-mini")
 
 
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
+        ("length", "The answer ended with “length”, at its limit of tokens."),
+        ("content_filter", "The answer was stopped by a filter: it ended with “content_filter”."),
         ("abort", "The answer ended with “abort”."),
         ("MALFORMED_FUNCTION_CALL", "The answer ended with “MALFORMED_FUNCTION_CALL”."),
-        ("model_context_window_exceeded", "”, at the end of its context."),
+        (
+            "model_context_window_exceeded",
+            "The answer ended with “model_context_window_exceeded”, at the end of its context.",
+        ),
         ("stop", ""),
         ("tool_calls", ""),
     ],
 )
-def test_an_end_by_another_word_is_said(reason, said):
-    notes = read(sse(delta("né"), finish(reason)))["notes"]
-    assert said in notes and bool(notes) == bool(said)
+def test_an_end_that_is_not_the_models_is_said(reason, said):
+    assert judged(sse(delta("né"), finish(reason)))["notes"] == said
 
 
 def test_what_curl_writes_between_two_pieces_is_no_text():
     body = sse(delta("Bonjour le monde"), finish("stop"))
     at = body.index("nde")
-    found = read(body[:at] + "{ [512 bytes data]\n" + body[at:])
+    found = judged(body[:at] + "{ [512 bytes data]\n" + body[at:])
     assert (found["verdicts"], found["problems"]) == ([], [])
-    assert bytes.fromhex(found["rows"][0][1][1]).decode() == "Bonjour le monde"
+    assert shown(found) == "Bonjour le monde"
 
 
 def test_a_copy_of_the_text_that_is_broken_is_told():
     def both(text: str, copy: str) -> Any:
         return {"choices": [{"index": 0, "text": copy, "delta": {"content": text}}]}
 
-    found = read(sse(both("né", "né"), both("แล", "��ล"), finish("stop")))
+    found = judged(sse(both("né", "né"), both("แล", "��ล"), finish("stop")))
     assert found["verdicts"] == [] and "`choices[].text` has � in line 3" in found["notes"]
-    assert read(sse(both("né", "né"), both("a�", "a�"), finish("stop")))["notes"] == ""
+    assert judged(sse(both("né", "né"), both("a�", "a�"), finish("stop")))["notes"] == ""

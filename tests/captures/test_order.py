@@ -4,29 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from page_rig import fill
+from recordings import delta, finish, judged, sse, unended
 
 from detok_py.captures.log import LoggedEvent
 from detok_py.captures.order import order_of, times_of
-from detok_py.captures.page import capture_rows
 from detok_py.captures.read import read
-
-
-def judged(data: str) -> Any:
-    return json.loads(capture_rows(fill(data.encode()), "a.file", None))
-
-
-def sse(*events: Any) -> str:
-    lines = [json.dumps(one, ensure_ascii=False) for one in events]
-    return "".join(f"data: {line}\n\n" for line in lines) + "data: [DONE]\n\n"
-
-
-def delta(text: str) -> Any:
-    return {"choices": [{"index": 0, "delta": {"content": text}}]}
-
-
-def finish(reason: str) -> Any:
-    return {"choices": [{"delta": {}, "finish_reason": reason}]}
 
 
 def opened(text: "str | None", name: str = "chatcmpl-1", **delta_: Any) -> Any:
@@ -70,10 +52,7 @@ def test_an_answer_that_begins_again_and_goes_another_way_is_told():
 
 
 def with_ids(*ids: int) -> str:
-    return (
-        "".join(f"id: {n}\ndata: {json.dumps(delta(f'{n} '))}\n\n" for n in ids)
-        + "data: [DONE]\n\n"
-    )
+    return "".join(f"id: {n}\n{unended(delta(f'{n} '))}" for n in ids)
 
 
 @pytest.mark.parametrize(
@@ -88,13 +67,12 @@ def with_ids(*ids: int) -> str:
     ids=str,
 )
 def test_ids_of_events_tell_what_was_lost_or_changed_places(ids, found):
-    out = judged(with_ids(*ids))
+    out = judged(with_ids(*ids) + sse())
     assert [(one[1], [place[0] for place in one[3]]) for one in out["verdicts"]] == found
 
 
 def test_numbers_that_are_missing_before_the_last_event_are_told():
-    last = f"id: 14\ndata: {json.dumps(finish('stop'))}\n\ndata: [DONE]\n\n"
-    body = with_ids(*range(1, 12)).replace("data: [DONE]\n\n", last)
+    body = with_ids(*range(1, 12)) + "id: 14\n" + sse(finish("stop"))
     assert [(one[1], one[4]) for one in judged(body)["verdicts"]] == [("lost", 1)]
 
 
@@ -112,14 +90,11 @@ def test_numbers_that_are_missing_before_the_last_event_are_told():
     ids=lambda one: one[0],
 )
 def test_a_role_alone_is_no_answer_that_begins_again(events):
-    out = judged(sse(*events[1], ENDED))
-    assert [one[1] for one in out["verdicts"]] == []
+    assert judged(sse(*events[1], ENDED))["verdicts"] == []
 
 
 def counted(total: int, text: str) -> Any:
-    event = delta(text)
-    event["usage"] = {"prompt_tokens": 9, "completion_tokens": total}
-    return event
+    return {**delta(text), "usage": {"prompt_tokens": 9, "completion_tokens": total}}
 
 
 STEADY = [counted(n, word) for n, word in enumerate([" one", " two", " six"] * 3, 1)]
@@ -146,8 +121,7 @@ def test_a_count_that_jumps_for_a_short_text_is_in_doubt():
     ids=lambda one: one[0],
 )  # fmt: skip
 def test_a_count_that_may_jump_is_no_fault(events):
-    out = judged(sse(*events[1], finish("stop")))
-    assert [one[1] for one in out["verdicts"]] == []
+    assert judged(sse(*events[1], finish("stop")))["verdicts"] == []
 
 
 def test_stamps_that_take_turns_are_read_in_time_that_grows_as_the_file():

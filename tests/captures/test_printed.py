@@ -5,8 +5,8 @@ lacks is said, and nothing that never was JSON is called damaged JSON.
 import json
 
 import pytest
+from recordings import delta, judged, shown, text_of, unended
 
-from detok_py.captures import page
 from detok_py.captures.printed import joined_values
 from detok_py.captures.read import read
 from detok_py.captures.reprs import NotRead, printed_value
@@ -141,10 +141,7 @@ LEFT_OUT = """\
 def test_what_a_program_printed_is_read(name):
     data, texts, language = PRINTED[name]
     found = read(data.encode())
-    got: dict[str, bytes] = {}
-    for chunk in found.chunks:
-        got[chunk.channel] = got.get(chunk.channel, b"") + (chunk.data or b"")
-    assert {channel: got[channel].decode() for channel in texts} == texts
+    assert {channel: text_of(found, channel) for channel in texts} == texts
     assert found.header["source"]["format"] == f"values that {language} printed"
     assert not any(chunk.broken for chunk in found.chunks)
 
@@ -155,7 +152,7 @@ def test_sums_of_raw_deltas_in_lines_of_json_are_not_read_twice():
         {"type": "text", "text": "a", "snapshot": "a"},
     ]
     found = read("".join(json.dumps(event) + "\n" for event in events * 9).encode())
-    assert b"".join(chunk.data for chunk in found.chunks) == b"a" * 9
+    assert text_of(found) == "a" * 9
 
 
 def test_a_value_on_several_lines_has_the_number_of_its_first():
@@ -171,7 +168,7 @@ def test_what_ruby_prints_for_bytes_that_are_not_utf_8_is_lost():
 
 
 def test_what_node_left_out_is_said():
-    out = json.loads(page.capture_rows(LEFT_OUT.encode().hex(), "a.txt"))
+    out = judged(LEFT_OUT)
     said = "Node printed “... 3 more items”, “[Circular *1]”, “[Object]” in place of"
     assert out["verdict"].startswith(said)
     assert "(line 3, 5, 6)" in out["notes"] and "depth: null" in out["notes"]
@@ -179,13 +176,10 @@ def test_what_node_left_out_is_said():
 
 
 def test_an_answer_whose_texts_node_left_out_is_not_called_empty():
-    chunk = (
-        "{{\n  id: 'c',\n  choices: [ {{ index: 0, delta: [Object], finish_reason: {} }} ]\n}}\n"
-    )
-    with pytest.raises(
-        CaptureError, match=r"no token stream.*Node printed “\[Object\]”.*line 3, 7"
-    ):
-        read((chunk.format("null") + chunk.format("'stop'")).encode())
+    form = "{{\n  id: 'c',\n  choices: [ {{ delta: [Object], finish_reason: {} }} ]\n}}\n"
+    said = r"no token stream.*Node printed “\[Object\]”.*line 3, 7"
+    with pytest.raises(CaptureError, match=said):
+        read((form.format("null") + form.format("'stop'")).encode())
 
 
 def test_a_printed_value_that_breaks_off_is_said_so():
@@ -206,7 +200,7 @@ def test_what_go_printed_without_quotes_is_refused(prefix):
     "line", ["{ a: 'x'", "{'a': 'x'", '{"a" => "x', "{ID:1 Text:b", '{"id"=>1', "['a'"]
 )
 def test_what_was_no_json_is_not_called_damaged_json(line):
-    event = 'data: {"choices":[{"delta":{"content":"hi"}}]}\n\n'
+    event = unended(delta("hi"))
     found = read(f"{event}data: {line}\n\n{event}".encode())
     assert len(found.chunks) == 2
     assert [one.reason for one in found.problems if "JSON breaks off" in one.reason] == []
@@ -219,20 +213,17 @@ def test_what_was_no_json_is_not_called_damaged_json(line):
     "before", ["{ port: 80 }", "config: {\n  port: 80\n}", "const x = { a: 1,", '{"a" => 1}']
 )
 def test_events_behind_other_values_are_read(before):
-    event = 'data: {"choices":[{"delta":{"content":"hi"}}]}\n\n'
-    found = read(f"{before}\n{event}".encode())
-    assert [chunk.data for chunk in found.chunks] == [b"hi"]
+    assert text_of(read(f"{before}\n{unended(delta('hi'))}".encode())) == "hi"
 
 
 def test_json_on_several_lines_is_no_printed_value():
-    event = {"choices": [{"delta": {"content": "{ a: 'b' }"}}]}
-    found = read((json.dumps(event, indent=2) + "\n").encode() * 2)
+    found = read((json.dumps(delta("{ a: 'b' }"), indent=2) + "\n").encode() * 2)
     assert [chunk.data for chunk in found.chunks] == [b"{ a: 'b' }"] * 2
     assert joined_values(["{", '  "a": 1', "}"]) == ["{", '  "a": 1', "}"]
 
 
 @pytest.mark.parametrize(
-    "text", ["{ a: }", "{ a: 'x }", "{ a: 'x' 'y' }", '{"a" =>}', "{ a: [Object }", "Foo { a: 1", "{ a: '\\u{zz}' }", "<ref *1"]
+    "text", ["", "x(", "a=", "{'a'", "['\\", "f(1", "b'é'", "<x", "(" * 60, "hello world", "1", "{ a: }", "{ a: 'x }", "{ a: 'x' 'y' }", '{"a" =>}', "{ a: [Object }", "Foo { a: 1", "{ a: '\\u{zz}' }", "<ref *1"]
 )  # fmt: skip
 def test_what_no_program_prints_is_not_read(text):
     with pytest.raises(NotRead):
@@ -261,11 +252,7 @@ GENAI = """sdk_http_response=HttpResponse(
 def test_answers_that_google_genai_printed_are_read_whole():
     end = "\n  finish_reason=<FinishReason.STOP: 'STOP'>,"
     text = GENAI.format(text="né ", finish="") + GENAI.format(text="🚆 (1)", finish=end)
-    found = json.loads(page.capture_rows(text.encode().hex(), "a.txt"))
-    said = b"".join(bytes.fromhex(row[1][1]) for row in found["rows"]).decode()
-    assert (said, found["end"]["reason"], found["problems"]) == ("né 🚆 (1)", "STOP", [])
-    header = found["header"]
-    assert (header["source"]["usage"], header["engine"]["model"]) == (
-        "7 tokens in, 4 out",
-        "gemini-2.5-flash",
-    )
+    found = judged(text)
+    assert (shown(found), found["end"]["reason"], found["problems"]) == ("né 🚆 (1)", "STOP", [])
+    assert found["header"]["source"]["usage"] == "7 tokens in, 4 out"
+    assert found["header"]["engine"]["model"] == "gemini-2.5-flash"

@@ -6,17 +6,13 @@ import gzip
 import json
 
 import pytest
+from recordings import delta, finish, har, judged, shown, socket_har, text_of, unended
 
-from detok_py.captures import page
 from detok_py.captures.read import read
 from detok_py.errors import CaptureError
 
-EVENTS = [
-    {"choices": [{"index": 0, "delta": {"content": "né "}}]},
-    {"choices": [{"index": 0, "delta": {"content": "🚆"}}]},
-    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-]
-BODY = "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in EVENTS)
+EVENTS = [delta("né "), delta("🚆"), finish("stop")]
+BODY = unended(*EVENTS)
 LINES = [line for line in BODY.split("\n") if line] + ["data: [DONE]"]
 # The fractions of Google's times have as many digits as they need.
 TIMES = [f"2025-10-01T12:00:0{time}Z" for time in ("5", "5.000000001", "5.25", "6.5")]
@@ -50,7 +46,7 @@ CLOUD = {
 def test_entries_of_google_cloud_are_read_in_the_order_of_their_times(name):
     (data,) = CLOUD[name]
     found = read(data.encode())
-    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert text_of(found) == "né 🚆"
     assert (found.end or {})["reason"] == "stop"
     assert found.header["source"]["format"] == "log"
     assert found.problems == []
@@ -61,7 +57,7 @@ def test_entries_with_one_time_that_come_newest_first_are_turned_round():
     some = entries("text")[::-1]
     some[1]["timestamp"] = some[2]["timestamp"] = some[3]["timestamp"]
     found = read(json.dumps(some, indent=1).encode())
-    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert text_of(found) == "né 🚆"
 
 
 def nock(*chunks, encoding="identity"):
@@ -72,7 +68,7 @@ def nock(*chunks, encoding="identity"):
 def test_a_body_that_nock_wrote_in_hex_is_read():
     said = BODY.encode().hex()
     found = read(nock(said[:33], said[33:]))
-    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert text_of(found) == "né 🚆"
 
 
 def test_a_packed_body_that_nock_wrote_in_hex_is_said_so():
@@ -81,20 +77,12 @@ def test_a_packed_body_that_nock_wrote_in_hex_is_said_so():
         read(nock(said[:40], said[40:], encoding="gzip"))
 
 
-def shown(data):
-    return json.loads(page.capture_rows(data.encode().hex(), "a.sse"))
-
-
 def test_the_end_of_langgraph_is_read():
     event = [{"content": "né", "type": "ai", "id": "run-1", "response_metadata": {}}]
-    out = shown(f"event: messages/partial\ndata: {json.dumps(event)}\n\nevent: end\ndata: null\n\n")
+    out = judged(
+        f"event: messages/partial\ndata: {json.dumps(event)}\n\nevent: end\ndata: null\n\n"
+    )
     assert (out["count"], out["problems"]) == (1, [])
-
-
-def test_the_end_of_replicate_is_read():
-    out = shown("event: output\ndata: né\n\nevent: output\ndata:  a\n\nevent: done\ndata: {}\n\n")
-    assert out["end"] == {"type": "finished", "reason": "done"}
-    assert out["header"]["source"]["server"] == "Replicate"
 
 
 @pytest.mark.parametrize(
@@ -110,18 +98,17 @@ def test_the_tokens_that_a_server_has_read_are_said(last, usage):
     if "model_id" in last:
         result = {"generated_text": "né", "input_token_count": 12, "stop_reason": "not_finished"}
         first = {"model_id": "m", "results": [result]}
-    out = shown(f"data: {json.dumps(first)}\n\ndata: {json.dumps(last)}\n\n")
+    out = judged(unended(first, last))
     assert out["header"]["source"]["usage"] == usage
 
 
 def dash(text, finish="null"):
-    return f"data: {json.dumps({'output': {'text': text, 'finish_reason': finish}, 'request_id': 'r'})}\n\n"  # fmt: skip
+    return {"output": {"text": text, "finish_reason": finish}, "request_id": "r"}
 
 
 def test_a_lost_character_in_pieces_of_a_server_that_may_repeat_its_text_stays():
-    out = shown(dash("Das ist ") + dash("sch\ufffd") + dash("\ufffdn.", "stop"))
-    said = "".join("".join(part[1] for part in row[1][2]) for row in out["rows"])
-    assert said == "Das ist sch\ufffd\ufffdn."
+    out = judged(unended(dash("Das ist "), dash("sch\ufffd"), dash("\ufffdn.", "stop")))
+    assert shown(out) == "Das ist sch\ufffd\ufffdn."
     assert [one[:2] for one in out["verdicts"]] == [["engine", "seam"]]
     assert "repeat" not in out["verdict"]
 
@@ -146,7 +133,7 @@ PASTED = {
 def test_a_call_of_fetch_before_a_body_is_left_out(name):
     (data,) = PASTED[name]
     found = read(data.encode())
-    assert b"".join(chunk.data for chunk in found.chunks).decode() == "né 🚆"
+    assert text_of(found) == "né 🚆"
     assert found.problems == []
     assert found.chunks[0].line == data[: data.index("data: {")].count("\n") + 1
 
@@ -157,13 +144,13 @@ def test_a_tool_s_result_begins_no_other_answer():
         said = {"content": text, "type": kind, "response_metadata": meta, **more}
         return f"event: messages\ndata: {json.dumps([said, {'langgraph_step': 1}])}\n\n"
 
-    out = shown(
+    out = judged(
         message("AIMessageChunk", "", "tool_calls")
         + message("tool", "14:05", tool_call_id="c")
         + message("AIMessageChunk", "at two")
         + message("AIMessageChunk", "", "stop")
     )
-    assert "".join("".join(part[1] for part in row[1][2]) for row in out["rows"]) == "at two"
+    assert shown(out) == "at two"
     assert "Another answer" not in out["verdict"]
     assert out["end"] == {"type": "finished", "reason": "stop"}
 
@@ -177,51 +164,48 @@ def event_source(body, *, times=True):
     ]
     content = {"mimeType": "text/event-stream", "text": body}
     entry = {"response": {"content": content}, "_eventSourceMessages": messages}
-    return json.dumps({"log": {"entries": [entry]}})
+    return har(entry)
 
 
 @pytest.mark.parametrize("body", ["", BODY + "data: [DONE]\n\n"])
 def test_the_messages_of_an_event_source_have_times(body):
-    out = shown(event_source(body))
+    out = judged(event_source(body))
     assert (out["count"], out["seconds"], out["end"]["reason"]) == (2, 0.5, "stop")
     assert out["header"]["source"]["times"] == "messages"
 
 
 def test_messages_of_an_event_source_that_are_not_all_there_are_not_read():
-    assert shown(event_source(BODY))["timed"] is False
-    assert shown(event_source(BODY + "data: [DONE]\n\n", times=False))["timed"] is False
+    assert judged(event_source(BODY))["timed"] is False
+    assert judged(event_source(BODY + "data: [DONE]\n\n", times=False))["timed"] is False
 
 
 def test_the_last_event_of_a_socket_says_how_and_when_it_ended():
     said = [{"type": "token", "text": "né "}, {"type": "token", "text": "🚆"}]
-    messages = [
-        {"type": "receive", "time": 1 + n, "opcode": 1, "data": json.dumps(one)}
-        for n, one in enumerate([*said, {"type": "done", "finish_reason": "stop"}])
-    ]
-    out = shown(json.dumps({"log": {"entries": [{"_webSocketMessages": messages}]}}))
+    done = {"type": "done", "finish_reason": "stop"}
+    out = judged(socket_har(*map(json.dumps, [*said, done])))
     assert (out["seconds"], out["end"]["reason"], out["count"]) == (2, "stop", 2)
 
 
 def test_what_mitmproxy_says_of_a_flow_is_told():
     flow = b"99:7:version;2:21#5:error;58:3:msg;20:Client disconnected.;9:timestamp;4:1.25^}"
-    out = json.loads(page.capture_rows((flow + b"7:content;9:" + BODY.encode()).hex(), "a.flow"))
+    out = judged(flow + b"7:content;9:" + BODY.encode())
     assert "mitmproxy says of it: “Client disconnected.”." in out["notes"]
-    assert "mitmproxy" not in shown(BODY)["notes"]
+    assert "mitmproxy" not in judged(BODY)["notes"]
 
 
 def test_what_gradio_sends_whole_at_the_end_is_compared_with_its_pieces():
     outputs = ["né", [["append", [], " 🚆"]], [["append", [], "!"]]]
     said = [{"msg": "process_generating", "output": {"data": [one]}} for one in outputs]
     last = {"msg": "process_completed", "output": {"data": ["né 🚆 ja!"]}}
-    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in [*said, last]))
+    out = judged(unended(*said, last))
     assert [(one[1], one[3][0][2]) for one in out["verdicts"]] == [("pieces-lack", " ja")]
     last["output"]["data"] = ["né 🚆!"]
-    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in [*said, last]))
+    out = judged(unended(*said, last))
     assert out["verdict"].startswith("Nothing in it is broken: the pieces are the text")
 
 
 def test_a_failed_message_of_gradio_is_an_error():
     first = {"msg": "process_generating", "output": {"data": ["né"]}}
     last = {"msg": "process_completed", "output": {"error": "out of memory"}, "success": False}
-    out = shown("".join(f"data: {json.dumps(one)}\n\n" for one in (first, last)))
+    out = judged(unended(first, last))
     assert out["notes"].startswith("The server ended it with an error in line 3: “out of memory”")

@@ -4,9 +4,7 @@ import json
 
 import make_samples
 import pytest
-from page_rig import fill
-
-from detok_py.captures import page
+from recordings import judged
 
 SAYS = {
     "llama-cpp.sse": ("The engine broke 16 places.", "raw-seam"),
@@ -29,7 +27,7 @@ def test_they_are_what_the_script_writes():
 
 @pytest.mark.parametrize("file", SAYS)
 def test_each_shows_the_fault_that_it_is_named_for(file):
-    found = json.loads(page.capture_rows(fill(make_samples.samples()[file]), file))
+    found = judged(make_samples.samples()[file], file)
     verdict, rule = SAYS[file]
     entry = "This is entry 2, one of the file's 2 streams. " if file == "proxy.har" else ""
     assert found["verdict"].startswith(entry + verdict)

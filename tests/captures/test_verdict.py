@@ -2,33 +2,28 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from page_rig import fill
+from recordings import (
+    compact,
+    delta,
+    finish,
+    judged,
+    response,
+    shown,
+    socket_har,
+    sse,
+    tgi,
+    unended,
+    usage,
+    whole,
+)
+from stream_samples import STREAMS
 
-from detok_py.captures import page as captures
 from detok_py.captures.mojibake import CAUSES, CONSOLE
+from detok_py.captures.page import capture_text
 from detok_py.captures.rules import LESS
-
-STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
-
-
-def read(data: "str | bytes") -> Any:
-    data = data.encode() if isinstance(data, str) else data
-    return json.loads(captures.capture_rows(fill(data), "a.file", None))
-
-
-def sse(*events: Any, escaped: bool = False) -> str:
-    lines = [
-        one if isinstance(one, str) else json.dumps(one, ensure_ascii=escaped) for one in events
-    ]
-    return "".join(f"data: {line}\n\n" for line in lines) + "data: [DONE]\n\n"
-
-
-def delta(text: str) -> Any:
-    return {"choices": [{"index": 0, "delta": {"content": text}}]}
 
 
 def token(text: str, name: str, data: bytes) -> Any:
@@ -40,28 +35,6 @@ def token(text: str, name: str, data: bytes) -> Any:
 
 HI = token("Hi ", "Hi ", b"Hi ")
 KA, MI = token("", "�", b"\xf0\x9f"), token("", "�", b"\x9a\x86")
-
-
-def finish(reason: str) -> Any:
-    return {"choices": [{"delta": {}, "finish_reason": reason}]}
-
-
-def usage(total: int) -> Any:
-    return {"choices": [], "usage": {"completion_tokens": total}}
-
-
-def response(number: int, text: str) -> Any:
-    """An event of OpenAI's responses."""
-    return {"type": "response.output_text.delta", "sequence_number": number, "delta": text}
-
-
-def whole(number: int, text: str) -> Any:
-    return {"type": "response.output_text.done", "sequence_number": number, "text": text}
-
-
-def tgi(text: str, all_: "str | None" = None) -> Any:
-    details = None if all_ is None else {"finish_reason": "length", "generated_tokens": 3}
-    return {"token": {"id": 7, "text": text}, "generated_text": all_, "details": details}
 
 
 def counted(total: int) -> str:
@@ -77,15 +50,6 @@ def made(seconds: float, text: str) -> str:
     """A line of Ollama with the time at which it was made."""
     time = f"2026-11-26T07:00:0{seconds}Z"
     return json.dumps({"created_at": time, "response": text, "done": False}) + "\n"
-
-
-def socket(*texts: str) -> str:
-    """A HAR file of a WebSocket whose messages are text."""
-    messages = [
-        {"type": "receive", "time": n, "opcode": 1, "data": one} for n, one in enumerate(texts)
-    ]
-    entry = {"_webSocketMessages": messages, "request": {"url": "ws://127.0.0.1/chat"}}
-    return json.dumps({"log": {"entries": [entry]}})
 
 
 ONE_BY_ONE = [
@@ -180,8 +144,8 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "a number is missing, others change places": (sse(*[response(n, chr(97 + n)) for n in (0, 1, 3, 4, 6, 5, 7)], whole(8, "abcdefgh")), [("proxy", "lost", [("", "")]), ("proxy", "order", [("f", "")])]),
     "numbers without a whole text": (sse(response(1, "ab"), response(2, "c"), response(2, "c"), response(3, "d"), response(5, "f")), [("proxy", "twice", [("c", "")]), ("proxy", "lost", [("", "")])]),
     "TGI's numbers": (sse({**tgi("a"), "index": 1}, {**tgi("é"), "index": 2}, {**tgi("é"), "index": 2}, {**tgi("b"), "index": 3}, {**tgi("c", "aébc"), "index": 4}), [("proxy", "twice", [("é", "")])]),
-    "messages of a socket": (socket("né �", "� ok"), [("unknown", "seam-of-messages", [("né �", ""), ("� ok", "")])]),
-    "messages of a socket, whole": (socket("né 🚆", " ok"), []),
+    "messages of a socket": (socket_har("né �", "� ok"), [("unknown", "seam-of-messages", [("né �", ""), ("� ok", "")])]),
+    "messages of a socket, whole": (socket_har("né 🚆", " ok"), []),
     "SGLang repeats a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a 🚆", "meta_info": {}}, {"text": "a 🚆", "meta_info": {"finish_reason": {"type": "stop"}}}), []),
     "SGLang keeps a �": (sse({"text": "a �", "meta_info": {}}, {"text": "a ��b", "meta_info": {"finish_reason": {"type": "stop"}}}), [("unknown", "maybe", [("��b", "")])]),
     "CESU-8": (sse(delta("né 🚆")).encode().replace("🚆".encode(), b"\xed\xa0\xbd\xed\xba\x86"), [("engine", "cesu", [("né ������", "")])]),
@@ -199,7 +163,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_who_broke_it_is_said_with_the_rule_the_place_and_the_right_text(name):
     data, expected = CASES[name]
-    found = read(data)
+    found = judged(data)
     told = [
         (who, rule, [(got, right) for _, got, right, *_ in places])
         for who, rule, _, places, *_ in found["verdicts"]
@@ -212,166 +176,129 @@ def test_who_broke_it_is_said_with_the_rule_the_place_and_the_right_text(name):
 
 def test_what_a_client_tore_at_a_byte_of_latin_1_is_said_where_lines_were_joined():
     body = sse(delta("naïve "), delta("Ålso"), delta("é")).encode().decode("latin-1")
-    torn = read("\n".join(body.replace("\x85", "\n").split("\r\n")))
+    torn = judged("\n".join(body.replace("\x85", "\n").split("\r\n")))
     said = {one[1]: one[2] for one in torn["verdicts"]}
     assert said["joined"].endswith("its character is not counted among the misread.")
     assert "misread" in said
-    joined = {one[1]: one[2] for one in read(CASES["joined"][0])["verdicts"]}["joined"]
-    assert joined.endswith("Lines 3–4.")
+    joined = {one[1]: one[2] for one in judged(CASES["joined"][0])["verdicts"]}["joined"]
+    assert joined.endswith("if the server sent it so, clients lose the event. Lines 3–4.")
 
 
 def test_one_sentence_says_who_broke_the_stream():
-    said = {name: read(data)["verdict"] for name, (data, _) in CASES.items()}
+    said = {name: judged(data)["verdict"] for name, (data, _) in CASES.items()}
     assert said["tokens decoded alone"] == "The engine broke 2 places."
     unknown = "In 1 place, it is not known who broke the text, or whether anyone did."
     assert said["one alone"] == unknown
     assert said["a space is left out"] == "It is broken in 1 place; by whom is not known."
     assert said["held until whole"] == "Nobody broke anything: every character is whole."
     assert said["the limit of tokens"].startswith("Nobody broke anything. The answer ended inside")
-    both = read(sse(delta("a��b"), delta("né"), delta("�"), delta("�"), usage(4)))
+    both = judged(sse(delta("a��b"), delta("né"), delta("�"), delta("�"), usage(4)))
     assert both["verdict"] == (
         "The engine broke 2 places, unless the model wrote the � itself. "
         "A proxy, or what recorded it, broke 1 place."
     )
-    ((_, _, latin, _, _, _),) = read(CASES["saved as Latin-1"][0])["verdicts"]
+    ((_, _, latin, _, _, _),) = judged(CASES["saved as Latin-1"][0])["verdicts"]
     assert latin.endswith("Read as Windows-1252, its text is: “naïve café”.")
     # It knows no more than its rule.
     assert said["a byte is lost"] == "It is broken in 1 place; by whom is not known."
-    assert (
-        said["no charset"] == "The server, a proxy, a client, or what recorded it, broke 2 places."
-    )
-    assert said["numbers are missing"] == "The server, a proxy, or what recorded it, broke 1 place."
-    assert said["a number came twice"] == "The server, a proxy, or what recorded it, broke 1 place."
-    assert (
-        said["numbers in another order"]
-        == "The server, a proxy, or what recorded it, broke 1 place."
-    )
+    client = "The server, a proxy, a client, or what recorded it, broke 2 places."
+    assert said["no charset"] == client
+    for name in ("numbers are missing", "a number came twice", "numbers in another order"):
+        assert said[name] == "The server, a proxy, or what recorded it, broke 1 place."
     for name in ("Go's escape", "half a pair", "halves in two events", "CESU-8"):
         assert said[name] == "The engine, or a gateway, broke 1 place."
     assert said["inside an event of who knows how many"] == unknown
-    text = read(sse(delta("né")))["verdict"]
+    text = judged(sse(delta("né")))["verdict"]
     assert text.startswith("Nothing broken was found in it. It is the server's own text")
 
 
 def test_the_places_of_misread_text_are_rows_and_utf16_units():
-    found = read(sse(delta("😀 naÃ"), delta("¯ve cafÃ©")))
+    found = judged(sse(delta("😀 naÃ"), delta("¯ve cafÃ©")))
     (verdict,) = found["verdicts"]
     assert verdict[2].startswith(CAUSES["Latin-1 or Windows-1252"])
     assert verdict[3] == [[0, "Ã¯", "ï", 5, 6], [1, "¯", "", 0, 1], [1, "Ã©", "é", 7, 9]]
     assert CONSOLE not in verdict[2]
+    assert verdict[4] == 2  # what goes on in the next event is one place
 
 
 def test_a_saved_stream_keeps_the_verdict_on_the_text_that_is_not_in_it():
-    found = read(sse(*ONE_BY_ONE))
+    found = judged(sse(*ONE_BY_ONE))
     saved = [one[:5] for one in found["verdicts"]]
     header = {**found["header"], "verdicts": saved}
     rows = [[row[0], *row[1][:2], row[6]] for row in found["rows"]]
     made = {"header": header, "rows": rows, "seconds": 0}
-    again = read(json.loads(captures.capture_text(json.dumps(made))))
+    again = judged(json.loads(capture_text(json.dumps(made))))
     assert (again["verdict"], again["verdicts"]) == (found["verdict"], found["verdicts"])
     for wrong in (5, [[]], [["engine", "seam", "", [], 1]], [["moon", "seam", "", [[0, "", "", 0, 0]], 1]],
                   [["engine", "seam", "", [[99, "", "", 0, 0]], 1]], [["engine", "seam", "", [["x", "", "", 0, 0]], 1]]):  # fmt: skip
         made["header"]["verdicts"] = wrong
-        again = read(json.loads(captures.capture_text(json.dumps(made))))
+        again = judged(json.loads(capture_text(json.dumps(made))))
         assert again["verdict"] == "Nobody broke anything: every character is whole."
     # An earlier version called it a proxy's; a later one may say more.
     made["header"]["verdicts"] = [["proxy", "raw", "Bytes.", [[0, "", "", 0, 0]], 1, "more"]]
-    again = read(json.loads(captures.capture_text(json.dumps(made))))
+    again = judged(json.loads(capture_text(json.dumps(made))))
     assert [one[:3] for one in again["verdicts"]] == [["unknown", "raw", "Bytes."]]
 
 
 def test_a_verdict_says_what_its_rule_knows_less_than_who_it_was():
-    less = {one[1]: one[5] for data, _ in CASES.values() for one in read(data)["verdicts"]}
+    less = {one[1]: one[5] for data, _ in CASES.values() for one in judged(data)["verdicts"]}
     assert (less["seam"], less["lost"], less["half"]) == ("model", "sender", "gateway")
     assert less["inside"] == "recorder"
-    assert (less["misread"], less["maybe"]) == ("reader", "doubt")
+    assert (less["misread"], less["maybe"], less["cut-text"]) == ("reader", "doubt", "doubt")
 
 
-def test_an_answer_without_an_end_or_with_an_error_is_not_called_whole():
-    cut = read("data: " + json.dumps(delta("né")) + "\n\n")["verdict"]
+def test_an_answer_without_an_end_is_not_called_whole():
+    begun = unended(delta("né"))
+    cut = judged(begun)["verdict"]
     assert cut.startswith(
         "It stops before its end: the server did not say that the answer is over."
     )
-    for end in ("data: [DONE]\n\n", "data: " + json.dumps(finish("stop")) + "\n\n"):
-        said = read("data: " + json.dumps(delta("né")) + "\n\n" + end)["verdict"]
+    for end in (sse(), unended(finish("stop"))):
+        said = judged(begun + end)["verdict"]
         assert said.startswith("Nothing broken was found in it. It is the server's own text:")
     line = json.dumps({"model": "m", "response": "né", "done": False})
-    assert read(line + "\n" + line)["verdict"].startswith("It stops before its end")
-    died = sse(delta("né"), {"error": {"message": "the engine died"}})
-    said = read(died)["verdict"]
-    assert said.startswith("The server ended it with an error in line 3: “the engine died”.")
+    assert judged(line + "\n" + line)["verdict"].startswith("It stops before its end")
     # A value that is no stream is whole, and some servers say nothing at the end.
-    assert "stops" not in read(json.dumps(delta("né")))["verdict"]
-    assert "stops" not in read(sse({"text_output": "né", "model_name": "m"}))["verdict"]
-
-
-def test_pieces_that_are_the_whole_text_are_called_so():
-    found = read(sse(tgi(" a"), tgi("b", "ab")))
-    assert found["verdicts"] == []
-    assert found["verdict"].endswith(
-        "the pieces are the text that the server sent whole at the end."
-    )
-
-
-def test_misread_text_that_goes_on_in_the_next_event_is_one_place():
-    (verdict,) = read(sse(delta("naÃ"), delta("¯ve cafÃ©")))["verdicts"]
-    assert (len(verdict[3]), verdict[4]) == (3, 2)
-
-
-def test_who_wrote_a_lost_character_at_the_limit_is_not_known():
-    found = read(sse(delta("a"), delta("b�"), finish("length")))
-    assert found["verdict"].startswith("The answer ended with “length”, at its limit of tokens.")
-    assert found["verdicts"][0][5] == "doubt"
+    assert "stops" not in judged(json.dumps(delta("né")))["verdict"]
+    assert "stops" not in judged(sse({"text_output": "né", "model_name": "m"}))["verdict"]
 
 
 def test_what_could_not_be_read_is_in_the_sentence():
     body = sse(delta("né"), delta("and more"), finish("stop"))
-    cut = read(body.replace("and more", "and\n\nmore"))["verdict"]
+    cut = judged(body.replace("and more", "and\n\nmore"))["verdict"]
     assert cut.startswith(
         "1 event breaks off or cannot be read (line 3): its text is missing. Nothing else broken"
     )
     assert "Nothing broken was" not in cut
     part = sse(delta("a"), delta("né")).encode()
-    assert "(line 3, inside a character)" in read(part[: part.index(b"\xa9")])["verdict"]
+    assert "(line 3, inside a character)" in judged(part[: part.index(b"\xa9")])["verdict"]
     page = "<html>\n<head><title>502 Bad Gateway</title></head>\n</html>\n"
-    ended = (
-        "In line 3, an HTML page, “502 Bad Gateway”, comes in place of the rest: a proxy gave up."
-    )
-    said = read("data: " + json.dumps(delta("né")) + "\n\n" + page)["verdict"]
-    assert said == (
-        "It stops before its end: the server did not say that the answer is over. "
-        + ended
-        + " Nothing else broken was found in it."
+    assert judged(unended(delta("né")) + page)["verdict"] == (
+        "It stops before its end: the server did not say that the answer is over. In line 3, an "
+        "HTML page, “502 Bad Gateway”, comes in place of the rest: a proxy gave up. Nothing else "
+        "broken was found in it."
     )
     curl = "curl: (18) transfer closed with 9 bytes remaining to read"
-    said = read("data: " + json.dumps(delta("né")) + "\n\n" + curl)["verdict"]
-    assert f"In line 3, curl says: “{curl}”." in said
-    dump = "10:00:00.1 IP localhost.80 > localhost.5: Flags [P.], length 9\n" + body.replace(
-        "é", ".."
-    )
-    said = read(dump)
+    assert f"In line 3, curl says: “{curl}”." in judged(unended(delta("né")) + curl)["verdict"]
+    packet = "10:00:00.1 IP localhost.80 > localhost.5: Flags [P.], length 9\n"
+    said = judged(packet + body.replace("é", ".."))
     assert said["verdict"].startswith("Whether anything broke cannot be seen")
     assert "tcpdump -A" in said["problems"][0][1] + said["problems"][-1][1]
 
 
 def test_lines_of_an_event_that_were_joined_are_named():
     data = CASES["joined"][0]
-    found = read(data)
-    (verdict,) = found["verdicts"]
-    assert "if the server sent it so, clients lose the event. Lines 3–4." in verdict[2]
-    assert "Nothing broken was" not in found["verdict"]
+    assert "Nothing broken was" not in judged(data)["verdict"]
     # Its row is found also behind many that are read together.
-    many = "".join([f"data: {json.dumps(delta('x' + str(n)))}\n\n" for n in range(40)])
-    (verdict,) = read(many + data)["verdicts"]
+    many = [delta(f"x{n}") for n in range(40)]
+    (verdict,) = judged(unended(*many) + data)["verdicts"]
     assert (verdict[2][-12:], verdict[3][0][0]) == ("Lines 83–84.", 41)
 
 
 def test_lines_that_a_console_broke_at_its_width_are_nobodys_fault():
     events = [delta("né"), delta("日本語のテキスト"), delta("and a longer text"), finish("stop")]
     lines = []
-    for line in sse(
-        *[json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in events]
-    ).split("\n"):
+    for line in sse(*map(compact, events)).split("\n"):
         row, width = "", 0
         for letter in line:
             size = 2 if letter > "\u2e80" else 1
@@ -380,84 +307,77 @@ def test_lines_that_a_console_broke_at_its_width_are_nobodys_fault():
                 row, width = "", 0
             row, width = row + letter, width + size
         lines.append(row)
-    found = read("\n".join(lines))
+    found = judged("\n".join(lines))
     (verdict,) = found["verdicts"]
     assert verdict[:2] == ["nobody", "wrapped"]
     assert found["verdict"].startswith("Nothing broken was found in it.")
-    assert (
-        "A console broke lines at its width; they were joined here. Lines 1–2, 4–5"
-        in found["verdict"]
-    )
+    said = "A console broke lines at its width; they were joined here. Lines 1–2, 4–5"
+    assert said in found["verdict"]
     # One line in the file that is wider, and it was no console.
-    (verdict,) = read(sse(delta("a text that is wider than the others")) + "\n".join(lines))[
-        "verdicts"
-    ]
+    wide = sse(delta("a text that is wider than the others"))
+    (verdict,) = judged(wide + "\n".join(lines))["verdicts"]
     assert verdict[:2] == ["unknown", "joined"]
 
 
 def test_a_piece_of_json_that_a_console_broke_off_is_no_event_behind_a_prefix():
-    line = "data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "né"}}]})
-    other = "data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "you"}}]})
+    line, other = (f"data: {json.dumps(delta(text))}" for text in ("né", "you"))
     for at in (line.index(' {"content'), line.index('{"content'), line.index('ta": {"con')):
-        found = read(f"{line[:at]}\n{line[at:]}\n\n{other[:at]}\n{other[at:]}\n\ndata: [DONE]\n")
+        found = judged(f"{line[:at]}\n{line[at:]}\n\n{other[:at]}\n{other[at:]}\n\ndata: [DONE]\n")
         assert [bytes.fromhex(row[1][1]).decode() for row in found["rows"]] == ["né", "you"]
         assert found["problems"] == []
     log = 'INFO chat: {"model":"m","response":"né","done":true}\n'
-    assert read(log)["rows"][0][1][1] == "né".encode().hex()
+    assert judged(log)["rows"][0][1][1] == "né".encode().hex()
 
 
 def test_an_event_that_came_again_is_known_by_its_id_or_by_its_count():
     words = ["La ", "pluie", " tombe", " ici"]
     lines = [f"id: {n}\ndata: {json.dumps(delta(word))}\n\n" for n, word in enumerate(words)]
-    again = read("".join(lines[:3] + lines[1:] + ["data: [DONE]\n\n"]))
+    again = judged("".join(lines[:3] + lines[1:] + ["data: [DONE]\n\n"]))
     ((who, rule, _, places, count, less),) = again["verdicts"]
     assert (who, rule, count, less) == ("proxy", "twice", 2, "sender")
     assert [place[:2] for place in places] == [[3, "pluie"], [4, " tombe"]]
     # The same words by themselves, ids of an answer, or ids that stand for several events.
-    assert read("".join(lines[:3] + [lines[1].replace("id: 1", "id: 9")]))["verdicts"] == []
-    assert read("".join(lines).replace("id: 1", "id: 0"))["verdicts"] == []
+    assert judged("".join(lines[:3] + [lines[1].replace("id: 1", "id: 9")]))["verdicts"] == []
+    assert judged("".join(lines).replace("id: 1", "id: 0"))["verdicts"] == []
 
     def count_of(number: int, text: str) -> Any:
         return {"content": text, "tokens": [number], "stop": False, "tokens_predicted": number}
 
     end = {"content": "", "tokens": [], "stop": True, "tokens_predicted": 3}
-    twice = read(sse(count_of(1, "ha"), count_of(2, " ha"), count_of(2, " ha"), end))
+    twice = judged(sse(count_of(1, "ha"), count_of(2, " ha"), count_of(2, " ha"), end))
     assert [(one[1], one[4]) for one in twice["verdicts"]] == [("twice", 1)]
     for good in ([count_of(1, "ha"), count_of(2, " ha"), count_of(3, " ha"), end],
                  [count_of(1, "ha"), end] * 2,
                  [count_of(2, "a"), count_of(2, "b"), count_of(4, "ha"), count_of(4, "ha"), end]):  # fmt: skip
-        assert read(sse(*good))["verdicts"] == []
+        assert judged(sse(*good))["verdicts"] == []
 
 
 def test_a_line_of_a_log_is_no_part_of_the_event_before_it():
-    event = json.dumps(delta("Привет"), ensure_ascii=False)
+    event = compact(delta("Привет"))
     lines = f"data: {event[:-12]}\n2026-11-25 10:00:01,120 DEBUG client recv:\n\n"
-    found = read(lines + sse(delta("!"), finish("stop")))
-    assert [bytes.fromhex(row[1][1]).decode() for row in found["rows"]] == ["!"]
+    found = judged(lines + sse(delta("!"), finish("stop")))
+    assert shown(found) == "!"
     assert found["notes"].startswith("1 event breaks off or cannot be read (line 1)")
 
 
 def test_events_that_changed_places_twice_are_two_places():
     order = [0, 2, 1, 3, 4, 7, 6, 5, 8]
-    found = read(sse(*[response(n, chr(97 + n)) for n in order], whole(9, "abcdefghi")))
+    found = judged(sse(*[response(n, chr(97 + n)) for n in order], whole(9, "abcdefghi")))
     ((_, rule, _, places, count, _),) = found["verdicts"]
     assert (rule, count, [place[0] for place in places]) == ("order", 2, [2, 6])
 
 
 def test_misread_characters_beside_each_other_are_not_undone_twice():
-    found = read(sse(delta("C’était l’été".encode().decode("cp1252")), finish("stop")))
+    found = judged(sse(delta("C’était l’été".encode().decode("cp1252")), finish("stop")))
     assert [place[2] for place in found["verdicts"][0][3]] == ["’é", "’é", "é"]
 
 
 def test_an_event_with_two_faults_is_one_place():
     event = 'data: {"choices":[{"delta":{"content":"a\ufffd\n\ufffdb"}}]}\n\n'
-    found = read(sse(delta("né")) + 3 * event)
-    assert [(rule, count) for _, rule, _, _, count, _ in found["verdicts"]] == [
-        ("beside", 3),
-        ("joined", 3),
-    ]
+    found = judged(sse(delta("né")) + 3 * event)
+    assert [(one[1], one[4]) for one in found["verdicts"]] == [("beside", 3), ("joined", 3)]
     assert found["verdict"].startswith("In 3 places, it is not known who broke the text")
-    many = read(sse(delta("né")) + 300 * event)
+    many = judged(sse(delta("né")) + 300 * event)
     assert many["verdict"].startswith("In 300 places,")
     assert [len(places) for _, _, _, places, _, _ in many["verdicts"]] == [200, 200]
 
@@ -473,7 +393,7 @@ def test_an_event_with_two_faults_is_one_place():
     ids=str,
 )
 def test_names_of_tokens_in_the_text_are_the_engines(pieces, rule, rights):
-    ((who, name, _, places, *_),) = read(sse(*map(delta, pieces), finish("stop")))["verdicts"]
+    ((who, name, _, places, *_),) = judged(sse(*map(delta, pieces), finish("stop")))["verdicts"]
     assert (who, name, [place[2] for place in places]) == ("engine", rule, rights)
 
 
@@ -490,21 +410,21 @@ def test_names_of_tokens_in_the_text_are_the_engines(pieces, rule, rights):
     ids=str,
 )
 def test_a_text_about_names_of_tokens_is_whole(pieces):
-    assert read(sse(*map(delta, pieces), finish("stop")))["verdicts"] == []
+    assert judged(sse(*map(delta, pieces), finish("stop")))["verdicts"] == []
 
 
 def test_a_misread_line_among_right_ones_is_in_doubt():
     quoted = ["Für Größe", " steht da:\n", "GrÃ¶Ã", "Ÿe und schÃ¶n"]
-    ((who, rule, said, places, count, less),) = read(sse(*map(delta, quoted)))["verdicts"]
+    ((who, rule, said, places, count, less),) = judged(sse(*map(delta, quoted)))["verdicts"]
     assert (who, rule, count, less) == ("unknown", "misread-part", 2, "doubt")
     assert "the model may have quoted this one" in said and places[0][2] == "öß"
     # A space is what is left of a no-break space.
-    all_ = read(sse(delta("VoilÃ ! Les Ã©lÃ¨ves"), delta(" sont Ã\xa0 l'Ã©cole")))
+    all_ = judged(sse(delta("VoilÃ ! Les Ã©lÃ¨ves"), delta(" sont Ã\xa0 l'Ã©cole")))
     assert [one[1] for one in all_["verdicts"]] == ["misread"]
 
 
 def test_misread_characters_of_two_events_are_two_places():
-    found = read(sse(delta("lâ€™"), delta("Ã©glise"), delta(" trÃ"), delta("¨s")))["verdicts"]
+    found = judged(sse(delta("lâ€™"), delta("Ã©glise"), delta(" trÃ"), delta("¨s")))["verdicts"]
     ((_, rule, _, places, count, _),) = found
     assert (rule, count) == ("misread", 3)
     assert [place[:3] for place in places] == [
@@ -518,7 +438,7 @@ def test_misread_characters_of_two_events_are_two_places():
 def test_what_failed_otherwise_is_not_called_whole():
     error = {"error": {"message": "CUDA out of memory"}}
     for last in (error, finish("content_filter")):
-        assert "Nothing else broken was found" in read(sse(delta("né"), last))["verdict"]
+        assert "Nothing else broken was found" in judged(sse(delta("né"), last))["verdict"]
 
 
 def test_the_page_has_words_for_whom_else_a_rule_may_mean():

@@ -3,48 +3,25 @@
 import base64
 import contextlib
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recordings import compact, delta, socket_har, sse, text_of, unended
+from stream_samples import STREAMS
 
 from detok_py.captures import gateways
 from detok_py.captures.joined import Ahead
 from detok_py.captures.read import read
-from detok_py.captures.reprs import NotRead, printed_value
 from detok_py.captures.wrapped import bodies_of_cassette as bodies_of
 from detok_py.errors import CaptureError
 
-STREAMS = Path(__file__).resolve().parents[1] / "fixtures" / "streams"
-
-
-def delta(text: str) -> Any:
-    return {"choices": [{"index": 0, "delta": {"content": text}}]}
-
-
-BODY = "".join(
-    [f"data: {json.dumps(delta(text), ensure_ascii=False)}\n\n" for text in ("né ", "你好")]
-)
+BODY = unended(delta("né "), delta("你好"))
 EVENTS = [line for line in BODY.split("\n") if line]
+END_OF_EVENT = "\n\n"
 LOGGED = BODY.strip().split("\n")
-
-
-def har(*messages: "str | bytes") -> str:
-    frames = [
-        {"type": "receive", "time": 3 + n / 4, "opcode": 1, "data": one}
-        if isinstance(one, str)
-        else {
-            "type": "receive",
-            "time": 3 + n / 4,
-            "opcode": 2,
-            "data": base64.b64encode(one).decode(),
-        }
-        for n, one in enumerate(messages)
-    ]
-    return json.dumps({"log": {"entries": [{"_webSocketMessages": frames}]}})
 
 
 def lines(*values: Any) -> str:
@@ -56,7 +33,7 @@ def queue(*outputs: Any, last: Any = None) -> str:
     said: list[Any] = [{"msg": "estimation", "rank": 0}, {"msg": "process_starts"}]
     said += [{"msg": "process_generating", "output": {"data": ["", one]}} for one in outputs]
     said += [{"msg": "process_completed", "output": {"data": ["", last]}}] if last else []
-    return "".join(f"data: {json.dumps(one)}\n\n" for one in said)
+    return unended(*said)
 
 
 def said(role: str, content: str) -> Any:
@@ -70,6 +47,14 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "seconds of Python": (lines(*[{"t": 1753600000.25 + n, "chunk": line + "\n\n"} for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
     "seconds beside an event": (lines(*[{"time": 1753600000.25 + n, "chunk": delta(text)} for n, text in enumerate(("né ", "你", "好"))]), "né 你好", 2.0, "lines"),
     "slog, an end": (lines(*[{"time": f"2026-11-23T10:00:0{n}.5Z", "level": "DEBUG", "msg": "sse event", "data": line.removeprefix("data: ")} for n, line in enumerate([*EVENTS, "data: [DONE]"])]), "né 你好", 1.0, "log"),
+    "slog, a payload": (lines(*[{"time": f"2026-11-26T12:00:0{n}Z", "level": "DEBUG", "msg": "sse event", "payload": line[6:]} for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "slog, a chunk": (lines(*[{"time": f"2026-11-26T12:00:0{n}Z", "level": "DEBUG", "msg": "sse event", "chunk": line[6:]} for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "logfmt, data": (lines(*[f"time=2026-11-26T12:00:0{n}Z level=DEBUG msg=event data={json.dumps(line + END_OF_EVENT)}" for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "logfmt, msg": (lines(*[f'time="2026-11-26T12:00:0{n}+01:00" level=debug msg={json.dumps(line + END_OF_EVENT)} component=relay' for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "logfmt, body": (lines(*[f"2026-11-26T12:00:0{n} INFO [proxy] forward len=512 body={json.dumps(line + END_OF_EVENT)}" for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
+    "bytes behind a key": (lines(*[f"2026-11-26 12:00:0{n},000 DEBUG relay chunk={BODY.encode()[at : at + 37]!r}" for n, at in enumerate(range(0, len(BODY.encode()), 37))]), "né 你好", 2.0, "bytes that"),
+    "a console's break before a time": (lines(*[f'{{"model":"m","created_at":"\n2026-11-24T10:00:0{n}.123456789+00:00","response":"{text}"}}' for n, text in enumerate(("né", "!"))]), "né!", 1.0, "lines"),
+    "a character of code zero": (unended(delta("né\0")), "né\0", None, "server-sent"),
     "docker, json-file": (lines(*[{"log": line + "\n", "stream": "stdout", "time": f"2026-11-23T10:00:0{n}.5Z"} for n, line in enumerate(LOGGED)]), "né 你好", 2.0, "log"),
     "docker, a long line": (lines(*[{"log": part, "stream": "stdout", "time": "2026-11-23T10:00:00.5Z"} for part in (EVENTS[0][:9], EVENTS[0][9:] + "\n")]), "né ", None, "log"),
     "kubernetes": (lines(*[f"2026-11-23T10:00:0{n}.5Z stdout F {line}" for n, line in enumerate(EVENTS)]), "né 你好", 1.0, "log"),
@@ -92,9 +77,9 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "anthropic": ("RawContentBlockDeltaEvent(delta=TextDelta(text='né', type='text_delta'), index=0, type='content_block_delta')", "né", None, "values that"),
     "UTF-16 LE": (BODY.encode("utf-16-le"), "né 你好", None, "server-sent"),
     "UTF-16 BE": (BODY.encode("utf-16-be"), "né 你好", None, "server-sent"),
-    "a HAR's binary events": (har(*[line[6:].encode() for line in EVENTS]), "né 你好", 0.25, "HAR"),
-    "a HAR's bytes": (har(b"n\xc3", b"\xa9!"), "né!", 0.25, "HAR"),
-    "a HAR's text": (har("né", "!"), "né!", 0.25, "HAR"),
+    "a HAR's binary events": (socket_har(*[line[6:].encode() for line in EVENTS], step=0.25), "né 你好", 0.25, "HAR"),
+    "a HAR's bytes": (socket_har(b"n\xc3", b"\xa9!", step=0.25), "né!", 0.25, "HAR"),
+    "a HAR's text": (socket_har("né", "!", step=0.25), "né!", 0.25, "HAR"),
     "a followed connection": ("POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{}HTTP/1.1 200 OK\r\nServer: s\r\n\r\n" + BODY, "né 你好", None, "server-sent"),
     "a followed connection, in chunks": (f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{{}}HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{len(BODY.encode()):x}\r\n{BODY}\r\n0\r\n\r\n", "né 你好", None, "HTTP response"),
     "a stub of WireMock": (json.dumps({"request": {}, "response": {"body": BODY}}, indent=1), "né 你好", None, "WireMock, response 1, server-sent"),
@@ -115,11 +100,6 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "langserve, log": ('data: {"ops":[{"op":"add","path":"/streamed_output/-","value":"né"}]}\n\n', "né", None, "server-sent"),
     "cohere before 2024": (lines({"event_type": "stream-start"}, {"event_type": "text-generation", "text": "né"}, {"event_type": "stream-end", "finish_reason": "COMPLETE", "response": {"text": "né"}}), "né", None, "lines"),
 }  # fmt: skip
-
-
-def text_of(found: Any) -> str:
-    pieces = [chunk.data or b"".join([data for _, data in chunk.tokens]) for chunk in found.chunks]
-    return b"".join(pieces).decode()
 
 
 @pytest.mark.parametrize("name", WRAPPED)
@@ -310,12 +290,6 @@ def test_a_log_line_between_the_pieces_of_an_event_is_no_part_of_it():
     assert found.facts.joined == []
 
 
-def test_an_event_that_a_console_broke_before_its_time_is_whole():
-    event = '{{"model":"m","created_at":"\n2026-11-24T10:00:0{}.123456789+00:00","response":"{}"}}'
-    found = read(lines(event.format(0, "né"), event.format(1, "!")).encode())
-    assert (text_of(found), found.problems) == ("né!", [])
-
-
 def test_an_error_event_of_a_server_is_told():
     found = read((BODY + 'event: error\ndata: {"detail":"CUDA out of memory"}\n\n').encode())
     assert found.end == {"type": "error", "message": "CUDA out of memory"}
@@ -344,80 +318,50 @@ def test_what_is_no_stream_is_named(data, said):
 
 
 def test_unknown_events_are_read_by_the_path_that_is_suggested():
-    data = "".join(
-        [
-            f'data: {{"foo":{n},"bar":{{"text":"{text}"}}}}\n\n'
-            for n, text in enumerate(["né", " you"])
-        ]
-    )
+    data = unended(*[{"foo": n, "bar": {"text": text}} for n, text in enumerate(["né", " you"])])
     with pytest.raises(CaptureError, match="Text may be in `bar.text`"):
         read(data.encode())
     assert text_of(read(data.encode(), "", "bar.text")) == "né you"
 
 
-@pytest.mark.parametrize(
-    "line", ["", "x(", "a=", "{'a'", "['\\", "f(1", "b'é'", "<x", "(" * 60, "hello world", "1"]
-)
-def test_what_python_does_not_print_is_not_read(line):
-    with pytest.raises(NotRead):
-        printed_value(line)
-
-
-@pytest.mark.parametrize("style", ["'", '"', "|", "!!binary |"])
-def test_the_body_in_a_cassette_is_read_in_each_style_of_yaml(style):
-    event = '{"choices":[{"delta":{"content":"naïve it\'s"}}]}'
-    body = f"data: {event}\n\ndata: [DONE]\n\n"
-    lines = {
-        "'": "'" + body.replace("'", "''").replace("\n\n", "\n\n\n\n      ").replace("naïve ", "naïve\n      ") + "'",
-        '"': '"' + body.replace('"', '\\"').replace("\n", "\\n").replace("ï", "\\xEF").replace("ve ", "ve\\\n      \\ ") + '"',
-        "|": "|\n" + "".join(f"        {line}\n" for line in body.split("\n")),
-        "!!binary |": "!!binary |\n        " + base64.b64encode(body.encode()).decode(),
-    }[style]  # fmt: skip
-    text = f"interactions:\n- response:\n    body:\n      string: {lines}\n    status: ok\nversion: 1\n"
+def test_a_body_of_bytes_in_a_cassette_is_read():
+    body = base64.b64encode(sse(compact(delta("naïve it's"))).encode()).decode()
+    text = f"interactions:\n- response:\n    body:\n      string: !!binary |\n        {body}\n"
     found = read(text.encode(), "cassette.yaml")
-    assert [chunk.data for chunk in found.chunks] == ["naïve it's".encode()]
+    assert text_of(found) == "naïve it's"
     assert found.header["source"]["format"] == "cassette"
-
-
-def test_a_prompt_before_printed_bytes_is_left_out():
-    printed = r"""$ python dump.py
-b'data: {"choices":[{"delta":{"content":"n\xc3'
-b'\xa9"}}]}\n\n'
-$
-"""
-    assert [chunk.data for chunk in read(printed.encode()).chunks] == ["né".encode()]
 
 
 CHUNK = "ChatCompletionChunk(choices=[Choice(delta=Delta(content={!r}), index=0)])"
 OUTPUT = "(pid=1) INFO 12-08 15:10:57 [a.py:1] response x ({}): output: {!r}, output_token_ids: {}, finish_reason: {}"  # fmt: skip
 
 
-def delta(text):
-    return json.dumps({"choices": [{"delta": {"content": text}}]}, ensure_ascii=False)
+def data_of(text):
+    return json.dumps(delta(text), ensure_ascii=False)
 
 
 def packet(text):
-    return "[2025-04-25 17:15:09][INFO] packet: " + json.dumps(json.loads(delta(text)), indent=2)
+    return "[2025-04-25 17:15:09][INFO] packet: " + json.dumps(delta(text), indent=2)
 
 
 @pytest.mark.parametrize(
     "log",
     [
         (packet("né "), packet("你"), "[2025-04-25 17:15:10][INFO] Finished"),
-        (f"12:00:01.1 SSE received - event: message, data: {delta('né ')}, id: , retry: None",
-         f"12:00:01.2 SSE received - event: message, data: {delta('你')}, id: , retry: None",
+        (f"12:00:01.1 SSE received - event: message, data: {data_of('né ')}, id: , retry: None",
+         f"12:00:01.2 SSE received - event: message, data: {data_of('你')}, id: , retry: None",
          "12:00:01.3 SSE received - event: message, data: [DONE], id: , retry: None"),
-        (f"12:00:01.1 [a] sent {delta('né ')} (1)", f"12:00:01.2 [a] sent {delta('你')} (2)"),
+        (f"12:00:01.1 [a] sent {data_of('né ')} (1)", f"12:00:01.2 [a] sent {data_of('你')} (2)"),
         *[("12:00:01 INFO start", "", "12:00:01 - value: " + CHUNK.format("né "), second,
            "12:00:02 - value: " + CHUNK.format("你"), second.replace("né ", "你"))
           for second in ("12:00:01 - PROCESSED: " + CHUNK.format("né "), "")],
         ("12:00:00 request: Params(n=1), a: 1", OUTPUT.format("delta", "né ", [7], None),
          OUTPUT.format("delta", "你", [8], "length"),
          OUTPUT.format("complete", "né 你", None, "streaming_complete")),
-        ("12:00:00 - {'stream': True}", f"12:00:01.1 data: {delta('né ')}",
-         f"12:00:01.2 data: {delta('你')}"),
-        ('12:52PM Request received: {"model":"m","stream":true}', f"12:52PM Sent: {delta('né ')}",
-         "api_1 |", f"12:52PM Sent: {delta('你')}"),
+        ("12:00:00 - {'stream': True}", f"12:00:01.1 data: {data_of('né ')}",
+         f"12:00:01.2 data: {data_of('你')}"),
+        ('12:52PM Request received: {"model":"m","stream":true}', f"12:52PM Sent: {data_of('né ')}",
+         "api_1 |", f"12:52PM Sent: {data_of('你')}"),
     ],
 )  # fmt: skip
 def test_an_event_anywhere_in_the_lines_of_a_log_is_read_once(log):
@@ -432,7 +376,7 @@ CODE = ["né {b: 1}\n", ".box { color: red; }\n", "{Name:x}"]
 
 
 def told(text):
-    return f"data: {delta(text)}\n\n"
+    return unended(delta(text))
 
 
 def cri(stream, part, text):
@@ -446,7 +390,7 @@ def cri(stream, part, text):
         [f"12:00:01 - value: {CHUNK.format(text)}" for text in CODE],
         [f"2026-11-24 10:00:00 [DEBUG] app: {told(text).encode()!r}" for text in CODE],
         [f"(APIServer pid=1) INFO {told(text).encode()!r}" for text in CODE],
-        [f"\x1b[92m10:15:01 - LiteLLM:DEBUG\x1b[0m: utils.py:237 - chunk: {json.loads(delta(text))}"
+        [f"\x1b[92m10:15:01 - LiteLLM:DEBUG\x1b[0m: utils.py:237 - chunk: {delta(text)}"
          for text in CODE],
         [f"[app] chunk: {told(text)!r}" for text in CODE],
         [f"got {('event: message' + chr(10) + told(text)).encode()!r}" for text in CODE],
@@ -540,12 +484,7 @@ def test_pieces_that_may_end_an_event_are_looked_at_for_a_bounded_time(piece, mo
 
 def test_a_whole_event_is_looked_at_once_before_a_log_s_own_words(monkeypatch):
     looked = []
-
-    def is_whole(line, after):
-        looked.append(line)
-        return True
-
-    monkeypatch.setattr(gateways, "is_whole", is_whole)
+    monkeypatch.setattr(gateways, "is_whole", lambda line, after: looked.append(line) or True)
     log = ['12:00:01 chunk data: {"a":', "12:00:01 chunk 1}", *["12:00:02 chunk idle"] * 100]
     assert gateways.pieces_of_console([line.encode() for line in log])
     assert looked == [b'data: {"a":1}']
@@ -563,13 +502,9 @@ def test_a_character_behind_a_bare_escape_stays_whole(data, text):
 
 
 def test_the_second_answer_of_llama_server_is_told_from_the_first():
-    def event(name, text):
-        choices = [{"delta": {"content": text}}]
-        return "data: " + json.dumps({"choices": choices, "id": name}, separators=(",", ":"))
-
-    names = ("chatcmpl-a", "chatcmpl-b")
-    mixed = [event(names[n % 2], text) for n, text in enumerate(("né", "x", " 你", "y", "!", "z"))]
-    found = read(lines(*mixed).encode())
+    said = enumerate(("né", "x", " 你", "y", "!", "z"))
+    mixed = [compact({**delta(text), "id": "chatcmpl-" + "ab"[n % 2]}) for n, text in said]
+    found = read(unended(*mixed).encode())
     assert text_of(found) == "né 你!"
     assert "mixed into it" in found.facts.notes
 
@@ -582,17 +517,12 @@ def test_what_is_nested_too_deep_is_a_problem_and_no_crash(wrap):
 
 
 def test_an_array_that_is_cut_inside_code_keeps_its_whole_events():
-    events = [{"choices": [{"delta": {"content": text}}]} for text in ("né ", "你", "}" * 30)]
-    cut = json.dumps(events, ensure_ascii=False)[:-20]
-    assert text_of(read(cut.encode())) == "né 你"
-
-
-def test_a_character_of_code_zero_is_a_part_of_the_text():
-    assert text_of(read(told("né\0").encode())) == "né\0"
+    events = [delta("né "), delta("你"), delta("}" * 30)]
+    assert text_of(read(json.dumps(events)[:-20].encode())) == "né 你"
 
 
 def test_an_event_that_breaks_off_in_a_log_is_not_called_a_line_of_the_log():
-    log = [f"12:00:01 data: {delta('né')}", "12:00:02 idle", '12:00:03 data: {"choices":[{"del']
+    log = [f"12:00:01 data: {data_of('né')}", "12:00:02 idle", '12:00:03 data: {"choices":[{"del']
     found = read(lines(*log, "12:00:04 idle").encode())
     reasons = [one.reason[:30] for one in found.problems]
     assert reasons == ["2 lines are not events, such a", "this event's JSON breaks off o"]
@@ -600,7 +530,7 @@ def test_an_event_that_breaks_off_in_a_log_is_not_called_a_line_of_the_log():
 
 @pytest.mark.parametrize("after", ["", "[DONE]"])
 def test_the_end_of_a_stream_without_its_field_is_no_problem(after):
-    found = read(lines(delta("né"), delta("你"), after).encode())
+    found = read(lines(data_of("né"), data_of("你"), after).encode())
     assert (text_of(found), found.problems) == ("né你", [])
     assert found.facts.no_end is (after == "")
 
@@ -616,7 +546,7 @@ def test_the_same_text_behind_another_label_is_an_echo_only_if_they_are_mixed():
     said = "12:00:01 {} chunk: {{'choices': [{{'delta': {{'content': 'ha'}}}}]}}\n"
     for labels, text in (("A B", "haha"), ("A B A B", "haha"), ("A A B B", "hahahaha")):
         log = "".join([said.format(label) for label in labels.split()])
-        assert "".join([(one.data or b"").decode() for one in read(log.encode()).chunks]) == text
+        assert text_of(read(log.encode())) == text
 
 
 @pytest.mark.parametrize("size", [9, 8, 7])
@@ -663,6 +593,6 @@ def test_openings_that_are_never_whole_are_given_up(opening):
     assert many.looks < 100 * len(many)
     # The rest of an event behind them is found.
     log = [one.decode() for one in opening] * 500
-    event = delta("né")
+    event = data_of("né")
     end = ["", "12:00:02 data: " + event[:20], event[20:40], event[40:], ""]
     assert text_of(read(lines(*log, *end).encode())) == "né"

@@ -169,18 +169,25 @@ def break_text(chance, fault, text):
     return text[:at] + new + end, f"{word!r} is {new!r}"
 
 
+def finding(**fields):
+    """Return a finding as the watcher tells it: the text around is `gr\ufffd`, on the page until
+    the end.
+    """
+    return {
+        "target": "#answer", "url": "http://127.0.0.1/", "text": "gr\ufffd", "at": 2,
+        "spots": ["gr\ufffd"], "kind": "ufffd", "place": "text", "name": "",
+        "run": 1, "culprit": None, "born": 100.0, "gone": None, "live": True, "frames": 3,
+        "painted": True, "detached": False, "more": 0, "outside": False, **fields,
+    }  # fmt: skip
+
+
 def findings_in(text):
     """Return what the watcher finds in a page's text."""
+    marks = [at for at, c in enumerate(text) if c == "\ufffd"]
+    around = [text[max(0, at - 12) : at + 1] for at in marks]
     return [
-        {
-            "target": "p", "url": URL, "text": text[max(0, at - 12) : at + 1], "at": min(at, 12),
-            "spots": [text[max(0, at - 12) : at + 1]], "kind": "ufffd", "place": "text", "name": "",
-            "run": 1, "culprit": None, "born": 1.0, "gone": None, "live": True, "frames": 3,
-            "painted": True, "detached": False, "more": 0, "outside": False,
-        }
-        for at, c in enumerate(text)
-        if c == "\ufffd"
-    ]  # fmt: skip
+        finding(url=URL, text=said, at=len(said) - 1, spots=[said], born=1.0) for said in around
+    ]
 
 
 def answered(stream, prompt):

@@ -66,9 +66,8 @@ def test_only_an_answer_to_a_script_or_a_server_can_be_an_error_of_the_engine():
     assert traffic.used and not traffic.failed
 
 
-class Requests:
-    def __init__(self, failed=(), succeeded=False):
-        self.failed, self.succeeded = failed, succeeded
+def requests(failed=(), succeeded=False):
+    return SimpleNamespace(failed=failed, succeeded=succeeded)
 
 
 @pytest.mark.parametrize(
@@ -76,31 +75,31 @@ class Requests:
     [("Chat\nhello", ["hello"]), ("Chat", ["hello"]), ("Chat", [""]), ("Chat\na b", ["a", "b"])],
 )
 def test_a_page_that_shows_only_the_prompt_has_not_answered(after, typed):
-    missing = by_page("Chat", after, typed, Requests(succeeded=True))
+    missing = by_page("Chat", after, typed, requests(succeeded=True))
     assert missing.was_asked
     assert missing.text == "the page showed nothing new but the prompt"
 
 
 @pytest.mark.parametrize("after", ["Chat\nhello\nhello", "Chat\nhello\n👋"])
 def test_a_page_that_shows_more_than_the_prompt_has_answered(after):
-    assert by_page("Chat", after, ["hello"], Requests()) is None
+    assert by_page("Chat", after, ["hello"], requests()) is None
 
 
 def test_an_error_message_of_the_page_is_no_answer():
-    requests = Requests(failed=[f"{URL} answered HTTP 500"])
-    missing = by_page("Chat", "Chat\nhello\nSomething went wrong", ["hello"], requests, 2.04)
+    failed = requests(failed=[f"{URL} answered HTTP 500"])
+    missing = by_page("Chat", "Chat\nhello\nSomething went wrong", ["hello"], failed, 2.04)
     assert missing.text == f"{URL} answered HTTP 500; waited 2.0 s"
-    requests = Requests(failed=["a picture"], succeeded=True)
-    assert by_page("Chat", "Chat\nhello\nhi", ["hello"], requests) is None
+    some = requests(failed=["a picture"], succeeded=True)
+    assert by_page("Chat", "Chat\nhello\nhi", ["hello"], some) is None
 
 
 def test_a_page_that_was_not_asked_and_does_nothing_is_only_said_to_be_untested():
-    missing = by_page("Chat", "Chat", [], Requests())
+    missing = by_page("Chat", "Chat", [], requests())
     assert not missing.was_asked
     result = verdict(Seen([], URL), Options(missing=missing))
     assert exit_code(result) == 0 and result["passes"] == []
     assert report.scope(result).startswith("No answer was asked for or seen")
-    assert by_page("Chat", "Chat", [], Requests(succeeded=True)) is None
+    assert by_page("Chat", "Chat", [], requests(succeeded=True)) is None
 
 
 def test_a_request_is_pending_until_the_page_or_the_proxy_has_all_of_it():
@@ -135,9 +134,8 @@ def test_without_an_answer_no_rule_about_glyphs_passes_and_the_exit_code_is_2():
     result = verdict(Seen([], URL), Options(missing=missing))
     assert exit_code(result) == 2 and result["passes"] == []
     said = report.sentence(result)
-    assert said.startswith(
-        f"No answer was tested on {URL}:\n  no stream passed the proxy; waited 3.0 s.\n"
-    )
+    why = "no stream passed the proxy; waited 3.0 s."
+    assert said.startswith(f"No answer was tested on {URL}:\n  {why}\n")
     assert "--prompt" in said and "--listen" in said
     assert "<failure" in report.as_junit(result)
     ignored = verdict(Seen([], URL), Options(missing=missing, ignore=["no-answer"]))

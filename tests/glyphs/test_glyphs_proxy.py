@@ -12,9 +12,12 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from local_server import local_server
+from local_server import free_port, local_server
 from test_glyphs_traffic import TEXT, sse
 from waiting import eventually_sync
+from websockets.frames import Frame, Opcode
+from websockets.sync.client import connect
+from websockets.sync.server import serve
 
 from detok_py.glyphs.proxy import ChaosProxy
 from detok_py.glyphs.recut import ProxyError
@@ -24,6 +27,13 @@ pytestmark = [pytest.mark.native, pytest.mark.slow]
 
 
 BLOB = b"\0asm\1\0\0\0" + bytes(range(256)) * 4
+LINE = json.dumps({"message": {"content": TEXT}}, ensure_ascii=False) + "\n"
+BODIES = {
+    "sse": ("text/event-stream", sse(TEXT)),
+    "text": ("text/plain; charset=utf-8", TEXT.encode()),
+    "ndjson": ("application/x-ndjson", LINE.encode()),
+    "blob": ("application/octet-stream", BLOB),
+}
 
 
 class EngineRequest(BaseHTTPRequestHandler):
@@ -36,27 +46,15 @@ class EngineRequest(BaseHTTPRequestHandler):
             self.until_left()
             return
         kind, _, form = self.path.strip("/").partition("/")
-        body = {
-            "sse": sse(TEXT),
-            "text": TEXT.encode(),
-            "blob": BLOB,
-            "ndjson": json.dumps({"message": {"content": TEXT}}, ensure_ascii=False).encode()
-            + b"\n",
-        }.get(kind)
-        if body is None:
+        if kind not in BODIES:
             self.plain(404, "text/html", b"<p>no such page</p>")
             return
-        types = {
-            "sse": "text/event-stream",
-            "text": "text/plain; charset=utf-8",
-            "ndjson": "application/x-ndjson",
-            "blob": "application/octet-stream",
-        }
+        content_type, body = BODIES[kind]
         if form == "length":
-            self.plain(200, types[kind], body)
+            self.plain(200, content_type, body)
             return
         self.send_response(200)
-        self.send_header("content-type", types[kind])
+        self.send_header("content-type", content_type)
         if form == "gzip":
             body = gzip.compress(body)
             self.send_header("content-encoding", "gzip")
@@ -106,9 +104,24 @@ def engine():
         yield server
 
 
-def get(address: str) -> bytes:
+def get(address: "str | urllib.request.Request") -> bytes:
     with urllib.request.urlopen(address, timeout=60) as answer:
         return answer.read()
+
+
+def client_of(address: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+
+
+def raw_exchange(address: str, request: bytes, until: bytes = b"nothing else") -> bytes:
+    """Send bytes and return what comes back, until these bytes or the end of the connection."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as client:
+        client.sendall(request)
+        raw = b""
+        while not raw.endswith(until) and (data := client.recv(65536)):
+            raw += data
+    return raw
 
 
 @pytest.mark.parametrize("split", ["every-bytes", "random:x", "token:3"])
@@ -173,13 +186,8 @@ def test_every_framing_arrives_unchanged_and_is_read(engine, kind, form):
 
 def test_the_pieces_arrive_one_by_one(engine):
     with ChaosProxy(split="every-byte", delay=0.002) as chaos:
-        address = chaos.url(engine.url + "/text")
-        host, _, port = address.removeprefix("http://").partition("/")[0].partition(":")
-        with socket.create_connection((host, int(port)), timeout=60) as client:
-            client.sendall(b"GET /text HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-            raw = b""
-            while data := client.recv(65536):
-                raw += data
+        request = b"GET /text HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        raw = raw_exchange(chaos.url(engine.url), request)
     body = raw.partition(b"\r\n\r\n")[2]
     assert body.count(b"\r\n") >= 2 * len(TEXT.encode())
     assert body.startswith(b"1\r\nG\r\n1\r\nr\r\n1\r\n\xc3\r\n")
@@ -187,27 +195,22 @@ def test_the_pieces_arrive_one_by_one(engine):
 
 def test_a_connection_is_kept_for_the_next_request(engine):
     with ChaosProxy(split="token", delay=0) as chaos:
-        address = chaos.url(engine.url)
-        client = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        client = client_of(chaos.url(engine.url))
         engine.sockets.clear()
         bodies = []
         for path in ("/sse", "/text", "/sse", "/nothing"):
             client.request("GET", path)
             bodies.append(client.getresponse().read())
         client.close()
-    assert (
-        bodies[0] == bodies[2] == sse(TEXT)
-        and bodies[1] == TEXT.encode()
-        and b"no such page" in bodies[3]
-    )
+    assert bodies[:3] == [sse(TEXT), TEXT.encode(), sse(TEXT)]
+    assert b"no such page" in bodies[3]
     assert len(engine.sockets) == 1
 
 
 def test_an_answer_that_is_not_a_stream_passes_in_one_piece(engine):
     with ChaosProxy(delay=0) as chaos:
         request = urllib.request.Request(chaos.url(engine.url + "/echo"), data=TEXT.encode() * 100)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert answer.read() == TEXT.encode() * 100
+        assert get(request) == TEXT.encode() * 100
         assert chaos.answers == []
 
 
@@ -228,25 +231,18 @@ def test_a_browser_may_use_it_as_its_proxy(engine):
 def test_the_upstream_sees_its_own_name_and_origin(engine):
     with ChaosProxy(delay=0) as chaos:
         own = chaos.url(engine.url)
-        get_ = urllib.request.Request(
-            own + "/sse", headers={"origin": own, "referer": own + "/chat"}
-        )
-        urllib.request.urlopen(get_, timeout=60).read()
+        sent = {"origin": own, "referer": own + "/chat"}
+        get(urllib.request.Request(own + "/sse", headers=sent))
     headers = {name.lower(): value for name, value in engine.seen[-1][1].items()}
-    assert (
-        headers["origin"] == engine.url
-        and headers["referer"] == engine.url + "/chat"
-        and headers["host"] == engine.url[7:]
-    )
+    assert headers["origin"] == engine.url
+    assert headers["referer"] == engine.url + "/chat"
+    assert headers["host"] == engine.url[7:]
 
 
 def test_an_engine_that_cannot_be_reached_is_a_502_and_a_problem(engine):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
     with ChaosProxy() as chaos:
         with pytest.raises(urllib.error.HTTPError) as caught:
-            get(chaos.url(nobody + "/sse"))
+            get(chaos.url(f"http://127.0.0.1:{free_port()}/sse"))
         with caught.value as error:
             assert error.code == 502
             assert "cannot be reached" in error.read().decode()
@@ -256,29 +252,20 @@ def test_an_engine_that_cannot_be_reached_is_a_502_and_a_problem(engine):
 def test_nothing_runs_after_the_proxy_is_closed(engine):
     before = threading.active_count()
     with ChaosProxy(delay=0.5) as chaos:
-        client = http.client.HTTPConnection(
-            chaos.url(engine.url).removeprefix("http://"), timeout=60
-        )
+        client = client_of(chaos.url(engine.url))
         client.request("GET", "/sse")
         server = chaos.server
     client.close()
     eventually_sync(lambda: "chaos proxy" not in [t.name for t in threading.enumerate()])
     eventually_sync(lambda: threading.active_count() <= before + 2)
-    with (
-        pytest.raises(OSError),
-        contextlib.closing(
-            socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2])), timeout=2)
-        ),
-    ):
-        pass
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", int(server.rpartition(":")[2])), timeout=2).close()
 
 
 def test_a_client_that_leaves_in_mid_answer_is_no_problem_and_stops_the_engine(engine):
     engine.left.clear()
     with ChaosProxy(delay=0) as chaos:
-        client = http.client.HTTPConnection(
-            chaos.url(engine.url).removeprefix("http://"), timeout=60
-        )
+        client = client_of(chaos.url(engine.url))
         client.request("GET", "/endless")
         answer = client.getresponse()
         assert answer.read(20).startswith(b"data: {}")
@@ -287,17 +274,6 @@ def test_a_client_that_leaves_in_mid_answer_is_no_problem_and_stops_the_engine(e
         assert engine.left.wait(60)
         assert get(chaos.url(engine.url + "/text/length")) == TEXT.encode()
         assert list(chaos.problems) == []
-
-
-def raw_exchange(address: str, request: bytes, until: bytes = b"nothing else") -> bytes:
-    """Send bytes and return what comes back, until these bytes or the end of the connection."""
-    host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=60) as client:
-        client.sendall(request)
-        raw = b""
-        while not raw.endswith(until) and (data := client.recv(65536)):
-            raw += data
-    return raw
 
 
 def test_a_client_of_http_1_0_gets_no_chunks(engine):
@@ -329,6 +305,21 @@ def test_an_answer_to_head_has_no_body(engine):
     assert body == b""
 
 
+@contextlib.contextmanager
+def answering(answer):
+    """Give the address of a server that does this with its one connection, and closes it."""
+
+    def serve_one(server):
+        with server.accept()[0] as client:
+            answer(client)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve_one, args=[server])
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
@@ -346,28 +337,19 @@ def test_an_answer_to_head_has_no_body(engine):
     ids=["silent", "not HTTP", "cut off in a chunk", "cut off in gzip"],
 )
 def test_a_server_that_breaks_off_is_a_problem(reply, problem):
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    def answer(client):
+        client.recv(65536)
+        client.sendall(reply)
 
-        def answer() -> None:
-            client, _ = server.accept()
-            client.recv(65536)
-            client.sendall(reply)
-            client.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with ChaosProxy(f"http://127.0.0.1:{server.getsockname()[1]}") as chaos:
-            raw = raw_exchange(chaos.server, b"GET /sse HTTP/1.1\r\nhost: x\r\n\r\n")
-            assert problem in chaos.problems[0]
-        thread.join()
+    with answering(answer) as address, ChaosProxy(address) as chaos:
+        raw = raw_exchange(chaos.server, b"GET /sse HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert problem in chaos.problems[0]
     assert not raw.endswith(b"0\r\n\r\n")
 
 
 # --- WebSocket ------------------------------------------------------------------------------------
 @pytest.fixture
 def talker():
-    from websockets.sync.server import serve
-
     def talk(socket):
         for message in socket:
             if message == "text":
@@ -389,8 +371,6 @@ def talker():
 
 @pytest.mark.parametrize("tunnel", [False, True])
 def test_a_websocket_message_in_fragments_is_the_same_message(talker, tunnel):
-    from websockets.sync.client import connect
-
     with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
         options = {"proxy": chaos.server} if tunnel else {"proxy": None}
         address = talker if tunnel else chaos.server.removeprefix("http://")
@@ -412,8 +392,6 @@ UPGRADE = (
 
 
 def test_a_cut_falls_inside_a_character_of_a_text_message(talker):
-    from websockets.frames import Frame, Opcode
-
     # The frame is sent at once, before the handshake is answered.
     request = UPGRADE + Frame(Opcode.TEXT, b"text").serialize(mask=True)
     with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
@@ -424,30 +402,21 @@ def test_a_cut_falls_inside_a_character_of_a_text_message(talker):
 
 def test_a_frame_that_no_server_may_send_is_a_problem_that_says_so():
     """A server's frames have no mask (RFC 6455, 5.1)."""
-    switched = (
-        b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
-    )
+    switched = b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
 
-    def answer(server):
-        with server.accept()[0] as far:
-            far.recv(65536)
-            far.sendall(switched)
-            far.sendall(b"\x81\x81\x01\x02\x03\x04\x05")
-            far.recv(65536)  # until the proxy has closed
+    def answer(client):
+        client.recv(65536)
+        client.sendall(switched)
+        client.sendall(b"\x81\x81\x01\x02\x03\x04\x05")
+        client.recv(65536)  # until the proxy has closed
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=answer, args=[server])
-        thread.start()
-        with ChaosProxy(f"http://127.0.0.1:{server.getsockname()[1]}", delay=0) as chaos:
-            raw_exchange(chaos.server, UPGRADE)
-            eventually_sync(lambda: len(chaos.problems) > 0)
-            assert "mask" in chaos.problems[0]
-        thread.join()
+    with answering(answer) as address, ChaosProxy(address, delay=0) as chaos:
+        raw_exchange(chaos.server, UPGRADE)
+        eventually_sync(lambda: len(chaos.problems) > 0)
+        assert "mask" in chaos.problems[0]
 
 
 def test_an_answer_knows_the_texts_of_the_messages_before_it(talker):
-    from websockets.sync.client import connect
-
     said = ["text", '42["chat",{"text":"Gr\u00fc\u00dfe"}]', "an\nalle " + "a" * 300, "text"]
     said += [json.dumps({"audio": "QUJD" * 1000}), "a long upload " * 80_000]
     with ChaosProxy(f"http://{talker}", split="every-byte", delay=0) as chaos:
@@ -464,8 +433,6 @@ def test_an_answer_knows_the_texts_of_the_messages_before_it(talker):
 
 
 def test_a_frame_that_no_page_may_send_passes_and_is_not_read(talker):
-    from websockets.frames import Frame, Opcode
-
     frames = [Frame(Opcode.TEXT, b"text").serialize(mask=mask) for mask in (True, False, True)]
     with ChaosProxy(f"http://{talker}", delay=0) as chaos:
         raw = raw_exchange(chaos.server, UPGRADE + b"".join(frames))
@@ -475,8 +442,6 @@ def test_a_frame_that_no_page_may_send_passes_and_is_not_read(talker):
 
 
 def test_websocket_messages_may_be_cut_into_messages(talker):
-    from websockets.sync.client import connect
-
     with ChaosProxy(f"http://{talker}", delay=0, websocket="messages") as chaos:
         with connect(chaos.server.replace("http", "ws"), proxy=None) as client:
             client.send("bytes")
@@ -484,18 +449,13 @@ def test_websocket_messages_may_be_cut_into_messages(talker):
             client.send("json")
             assert [client.recv() for _ in "done"] == list("done")
             for character in TEXT:  # JSON is not cut
-                assert json.loads(client.recv()) == {
-                    "type": "response.output_text.delta",
-                    "delta": character,
-                }
+                event = {"type": "response.output_text.delta", "delta": character}
+                assert json.loads(client.recv()) == event
             assert [client.recv() for _ in "done"] == list("done")
 
 
 def test_a_websocket_to_an_engine_that_is_not_there_is_a_problem():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with ChaosProxy(nobody) as chaos:
+    with ChaosProxy(f"http://127.0.0.1:{free_port()}") as chaos:
         raw_exchange(chaos.server, UPGRADE)
         eventually_sync(lambda: len(chaos.problems) > 0)
         assert "cannot be reached" in chaos.problems[0]
@@ -513,8 +473,6 @@ def test_a_client_that_resets_its_tunnel_before_its_first_byte_is_no_problem(eng
 
 
 def test_a_long_websocket_message_passes(talker):
-    from websockets.sync.client import connect
-
     with ChaosProxy(f"http://{talker}", split="random:3", delay=0) as chaos:
         with connect(chaos.server.replace("http", "ws"), proxy=None, max_size=None) as client:
             client.send("long")

@@ -2,7 +2,6 @@
 the same pieces.
 """
 
-import http.client
 import json
 import subprocess
 import time
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import test_glyphs_proxy
 from test_glyphs_proxy import *  # noqa: F403  the tests, and their fixtures
-from test_glyphs_proxy import TEXT, ProxyError, engine, raw_exchange, talker  # noqa: F401
+from test_glyphs_proxy import TEXT, ProxyError, client_of, engine, raw_exchange, talker  # noqa: F401
 
 del test_an_upstream_that_is_not_an_address_is_refused  # noqa: F821  which asks no proxy
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -68,8 +67,8 @@ def in_node(monkeypatch, node):
 def test_a_request_whose_client_has_left_is_not_sent_again(engine):  # noqa: F811
     engine.left.clear()
     with test_glyphs_proxy.ChaosProxy() as chaos:
-        address = chaos.url(engine.url).removeprefix("http://")
-        client = http.client.HTTPConnection(address, timeout=60)
+        address = chaos.url(engine.url)
+        client = client_of(address)
         client.request("GET", "/text/length")
         client.getresponse().read()  # the connection to the engine is kept
         engine.seen.clear()
@@ -78,6 +77,6 @@ def test_a_request_whose_client_has_left_is_not_sent_again(engine):  # noqa: F81
             time.sleep(0.01)
         client.close()
         assert engine.left.wait(60)
-        assert raw_exchange(f"http://{address}", GET_TEXT).endswith(TEXT.encode())
+        assert raw_exchange(address, GET_TEXT).endswith(TEXT.encode())
         assert [path for path, _ in engine.seen] == ["/silent", "/text/length"]
         assert list(chaos.problems) == []

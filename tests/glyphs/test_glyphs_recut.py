@@ -14,12 +14,8 @@ pytestmark = pytest.mark.native
 def test_a_recut_changes_no_byte(split):
     data = random.Random(4).randbytes(2000) + sse(TEXT)
     recut = Recut(split)
-    assert (
-        b"".join(
-            [piece for chunk in (data[:700], b"", data[700:]) for piece, _ in recut.feed(chunk)]
-        )
-        == data
-    )
+    chunks = (data[:700], b"", data[700:])
+    assert b"".join([piece for chunk in chunks for piece, _ in recut.feed(chunk)]) == data
 
 
 def test_the_same_seed_cuts_the_same_way():
@@ -31,8 +27,5 @@ def test_the_same_seed_cuts_the_same_way():
 
 
 def test_a_cut_pauses_inside_a_character_inside_an_escape_and_after_a_line_end():
-    matters = {
-        piece_end: m
-        for piece_end, (_, m) in enumerate(Recut("every-byte").feed("a漢\n\\u6f22z".encode()), 1)
-    }
-    assert [at for at, m in matters.items() if m] == [2, 3, 5, 6, 7, 8, 9, 10]
+    pieces = enumerate(Recut("every-byte").feed("a漢\n\\u6f22z".encode()), 1)
+    assert [at for at, (_, matters) in pieces if matters] == [2, 3, 5, 6, 7, 8, 9, 10]

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import pytest
+from simulated_pages import finding
 
 from detok_py.glyphs import report
 from detok_py.glyphs import verdict as rules
@@ -15,31 +16,6 @@ from detok_py.glyphs.evidence import Options, Seen
 from detok_py.glyphs.traffic import Answer
 
 PNG = "iVBORw0KGgo="
-
-
-def finding(**fields):
-    """A finding as the watcher tells it; the text around is `gr�`, on the page until the end."""
-    text = {
-        "text": "gr\ufffd",
-        "at": 2,
-        "run": 1,
-        "spots": ["gr\ufffd"],
-        "kind": "ufffd",
-        "place": "text",
-        "name": "",
-        "culprit": None,
-    }
-    life = {
-        "born": 100.0,
-        "gone": None,
-        "live": True,
-        "frames": 3,
-        "painted": True,
-        "detached": False,
-        "more": 0,
-        "outside": False,
-    }
-    return {"target": "#answer", "url": "http://127.0.0.1/", **text, **life, **fields}
 
 
 def verdict(*findings, **options):
@@ -51,6 +27,11 @@ def verdict(*findings, **options):
 
 def ids(entries):
     return [one["id"] for one in entries]
+
+
+def broken(*findings, **options):
+    """Return the rules that are broken."""
+    return ids(verdict(*findings, **options)["violations"])
 
 
 GONE = {"gone": 150.0, "live": False}
@@ -103,9 +84,8 @@ def test_without_findings_every_checked_rule_passes():
 
 
 def test_a_finding_outside_the_selection_is_not_judged():
-    assert verdict(finding(outside=True))["violations"] == []
-    found = verdict(finding(outside=True), finding())["violations"]
-    assert ids(found) == ["ufffd-persistent"]
+    assert broken(finding(outside=True)) == []
+    assert broken(finding(outside=True), finding()) == ["ufffd-persistent"]
 
 
 def test_an_ignored_rule_is_neither_broken_nor_passed():
@@ -121,25 +101,19 @@ def test_a_glyph_that_the_true_text_has_there_passes():
 
 
 def test_a_glyph_that_the_true_text_has_elsewhere_does_not_pass():
-    result = verdict(finding(), text="gr\ufffd \ufffd", truth="grü \ufffd")
-    assert "ufffd-persistent" in ids(result["violations"])
+    assert "ufffd-persistent" in broken(finding(), text="gr\ufffd \ufffd", truth="grü \ufffd")
 
 
 def test_a_genuine_glyph_in_one_place_does_not_excuse_another_place():
-    result = verdict(finding(spots=["gr\ufffd", "other\ufffd"]), text="gr\ufffd", truth="gr\ufffd")
-    assert ids(result["violations"]) == ["ufffd-persistent"]
-
-
-def test_a_text_that_begins_with_the_glyph_may_stand_behind_a_label():
-    truth = "\ufffd replaces what is no character"
-    for spot, broken in (("Bot: \ufffd", []), ("replaces\ufffd", ["ufffd-persistent"])):
-        result = verdict(finding(spots=[spot]), text=f"Bot: {truth}", truth=truth)
-        assert ids(result["violations"]) == broken
+    both = finding(spots=["gr\ufffd", "other\ufffd"])
+    assert broken(both, text="gr\ufffd", truth="gr\ufffd") == ["ufffd-persistent"]
 
 
 @pytest.mark.parametrize(
-    ("truth", "spot", "text", "broken"),
+    ("truth", "spot", "text", "rules_broken"),
     [
+        ("\ufffd replaces what is no character", "Bot: \ufffd", "Bot: {}", []),
+        ("\ufffd replaces what is no character", "replaces\ufffd", "Bot: {}", ["ufffd-persistent"]),
         # Behind a label that the answer has too.
         ("Hi \ufffd is shown by an AI", "AI Hi \ufffd", "AI {}", []),
         # The answer's beginning ends with the glyph, and so does another text of the page.
@@ -150,24 +124,21 @@ def test_a_text_that_begins_with_the_glyph_may_stand_behind_a_label():
         ("\ufffd [docs](http://x.y/z) say so", "Bot: \ufffd", "Bot: \ufffd docs say so", []),
     ],
 )  # fmt: skip
-def test_a_label_stands_right_before_the_beginning_of_the_text(truth, spot, text, broken):
-    result = verdict(finding(spots=[spot]), text=text.format(truth), truth=truth)
-    assert ids(result["violations"]) == broken
+def test_a_label_stands_right_before_the_beginning_of_the_text(truth, spot, text, rules_broken):
+    assert broken(finding(spots=[spot]), text=text.format(truth), truth=truth) == rules_broken
 
 
 def test_allow_literal_passes_glyphs_that_stay_and_not_those_that_were_replaced():
-    assert verdict(finding(), allow_literal=True)["violations"] == []
-    assert ids(verdict(finding(**GONE), allow_literal=True)["violations"]) == ["ufffd-painted"]
-    assert verdict(finding(), allow_literal="a gr\ufffd")["violations"] == []
-    assert ids(verdict(finding(), allow_literal="nothing like it")["violations"]) == [
-        "ufffd-persistent"
-    ]
+    assert broken(finding(), allow_literal=True) == []
+    assert broken(finding(**GONE), allow_literal=True) == ["ufffd-painted"]
+    assert broken(finding(), allow_literal="a gr\ufffd") == []
+    assert broken(finding(), allow_literal="nothing like it") == ["ufffd-persistent"]
 
 
 def test_a_lone_surrogate_is_never_genuine():
-    broken = finding(kind="surrogate", text="\ud83d", spots=[])
-    assert ids(verdict(broken, allow_literal=True)["violations"]) == ["lone-surrogate"]
-    assert ids(verdict(broken, text="\ud83d", truth="\ud83d")["violations"])[0] == "lone-surrogate"
+    half = finding(kind="surrogate", text="\ud83d", spots=[])
+    assert broken(half, allow_literal=True) == ["lone-surrogate"]
+    assert broken(half, text="\ud83d", truth="\ud83d")[0] == "lone-surrogate"
 
 
 # --- the text -------------------------------------------------------------------------------------
@@ -183,12 +154,11 @@ def test_a_lone_surrogate_is_never_genuine():
 )
 def test_a_text_that_is_not_what_was_sent_is_a_violation_by_its_kind(rule, shown):
     truth = "sag 龜龜 und ภาษาไทย genau so"
-    result = verdict(text=shown, truth=truth)
-    assert ids(result["violations"]) == [rule]
-    (one,) = result["violations"]
+    (one,) = verdict(text=shown, truth=truth)["violations"]
+    assert one["id"] == rule
     assert "⟦" in one["text"]
     assert one["cause_hint"]
-    assert verdict(text=truth, truth=truth)["violations"] == []
+    assert broken(text=truth, truth=truth) == []
 
 
 def test_of_a_long_difference_60_characters_are_told():
@@ -211,16 +181,14 @@ def test_of_a_long_difference_60_characters_are_told():
 )
 def test_a_value_of_the_program_in_or_beside_the_answer_is_a_violation(shown):
     truth = "Grüße aus Köln"
-    result = verdict(text=f"Bot: {shown.format(truth)}\nCopy", truth=truth)
-    assert ids(result["violations"]) == ["added-text"]
+    assert broken(text=f"Bot: {shown.format(truth)}\nCopy", truth=truth) == ["added-text"]
     for value in ("undefined", "&amp;"):
-        inside = verdict(text=f"Grüße {value} aus Köln", truth=truth)
-        assert ids(inside["violations"]) == ["added-text"]
+        assert broken(text=f"Grüße {value} aus Köln", truth=truth) == ["added-text"]
 
 
 def test_a_value_that_was_sent_or_stands_apart_is_the_page_s_own():
     for truth in ("null, undefined or NaN: Köln", 'data: [DONE] ends it, as {"choices": []} does'):
-        assert verdict(text=f"Bot: {truth}\nundefined", truth=truth)["violations"] == []
+        assert broken(text=f"Bot: {truth}\nundefined", truth=truth) == []
 
 
 def test_words_inside_a_line_are_to_be_judged_and_words_between_lines_are_the_page_s_own():
@@ -233,11 +201,11 @@ def test_words_inside_a_line_are_to_be_judged_and_words_between_lines_are_the_pa
 def test_a_value_anywhere_is_a_violation_if_it_was_not_there_before_the_page_was_asked():
     truth, label = "Grüße aus Köln", "Quelle: undefined"
     for value in ("Quelle: undefined", "[object Object]", "NaN tok/s"):
-        result = verdict(text=f"Bot: {truth}\n\n{value}", truth=truth, before="")
-        assert ids(result["violations"]) == ["added-text"], value
+        text = f"Bot: {truth}\n\n{value}"
+        assert broken(text=text, truth=truth, before="") == ["added-text"], value
     shown = f"Bot: {truth}\n\n{label}"
-    assert verdict(text=shown, truth=truth, before=label)["violations"] == []
-    assert verdict(text=shown, truth=truth)["violations"] == []  # what was there is not known
+    assert broken(text=shown, truth=truth, before=label) == []
+    assert broken(text=shown, truth=truth) == []  # what was there is not known
 
 
 def answered(text, *times):
@@ -256,17 +224,15 @@ LONG = "Ein Text mit genug Buchstaben, den es schon gab, mit 漢字 und ภา�
 
 def test_an_answer_that_stood_there_before_the_page_was_asked_was_not_shown():
     old = {"text": f"Bot: {LONG}\nYou: again", "before": f"Bot: {LONG}", **answered(LONG, 1000.0)}
-    assert ids(verdict(**old, tails=[(1500.0, "You: again")])["violations"]) == ["dropped-text"]
-    assert verdict(**old, tails=[(1500.0, LONG[-40:])])["violations"] == []
-    twice = {**old, "text": f"Bot: {LONG}\nYou: again\nBot: {LONG}"}
-    assert verdict(**twice)["violations"] == []
+    assert broken(**old, tails=[(1500.0, "You: again")]) == ["dropped-text"]
+    assert broken(**old, tails=[(1500.0, LONG[-40:])]) == []
+    assert broken(**{**old, "text": f"Bot: {LONG}\nYou: again\nBot: {LONG}"}) == []
 
 
-@pytest.mark.parametrize(("size", "broken"), [(39, []), (40, ["dropped-text"])])
-def test_forty_letters_that_stood_there_before_were_not_shown(size, broken):
-    text = "漢字" * 20
-    old = {"text": text[:size], "before": text[:size], **answered(text[:size], 1000.0)}
-    assert ids(verdict(**old)["violations"]) == broken
+@pytest.mark.parametrize(("size", "rules_broken"), [(39, []), (40, ["dropped-text"])])
+def test_forty_letters_that_stood_there_before_were_not_shown(size, rules_broken):
+    text = ("漢字" * 20)[:size]
+    assert broken(text=text, before=text, **answered(text, 1000.0)) == rules_broken
 
 
 def test_an_answer_that_was_asked_for_again_and_shown_again_is_to_be_judged():
@@ -282,7 +248,7 @@ def test_one_of_several_answers_that_is_hidden_is_not_shown_and_no_fault():
 
 
 def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():
-    assert ids(verdict(text="GrÃ¼Ã\x9fe aus KÃ¶ln, naÃ¯ve")["violations"]) == ["latin1-mojibake"]
+    assert broken(text="GrÃ¼Ã\x9fe aus KÃ¶ln, naÃ¯ve") == ["latin1-mojibake"]
     (console,) = verdict(text="na├»ve caf├⌐")["violations"]
     assert (console["id"], "console" in console["cause_hint"]) == ("latin1-mojibake", True)
     (east,) = verdict(text="浣犲ソ锛屼笘鐣屻，銆鐨")["violations"]
@@ -290,42 +256,38 @@ def test_latin1_without_the_true_text_is_sure_only_when_there_is_much_of_it():
     (mac,) = verdict(text="na√Øve caf√©")["violations"]
     assert mac["cause_hint"].endswith("as old programs of macOS do. Decode the bytes as UTF-8.")
     assert ids(verdict(text="ein Ã© allein")["incomplete"]) == ["latin1-suspected"]
-    assert verdict(text="voilà, façade, Ångström, ÁÉ")["violations"] == []
+    assert broken(text="voilà, façade, Ångström, ÁÉ") == []
 
 
 def test_what_the_engine_sent_is_the_true_text_if_none_is_given():
-    assert ids(verdict(text="sag 龜", sent=["sag 龜龜"])["violations"]) == ["dropped-text"]
-    assert verdict(text="sag 龜龜", sent=["sag 龜龜"])["violations"] == []
+    assert broken(text="sag 龜", sent=["sag 龜龜"]) == ["dropped-text"]
+    assert broken(text="sag 龜龜", sent=["sag 龜龜"]) == []
 
 
 def test_one_of_several_answers_that_is_not_shown_is_incomplete():
     titles = ["Ein Titel für die Liste", "Was danach zu fragen wäre"]
     result = verdict(text="sag 龜龜 genau", sent=[titles[0], "sag 龜龜 genau", titles[1]])
     assert result["violations"] == []
-    assert [(one["id"], one["text"]) for one in result["incomplete"]] == [
-        ("not-shown", titles[0]),
-        ("not-shown", titles[1]),
-    ]
+    assert ids(result["incomplete"]) == ["not-shown"] * 2
+    assert [one["text"] for one in result["incomplete"]] == titles
 
 
 def test_a_second_answer_that_is_shown_in_another_encoding_is_a_violation():
     second = "Grüße aus Köln: das Wetter wird schöner, und die Bäume blühen früher als üblich."
     wrong = second.encode().decode("cp1252")
-    result = verdict(text=f"sag 龜龜 genau\n{wrong}", sent=["sag 龜龜 genau", second])
-    assert ids(result["violations"]) == ["latin1-mojibake"]
+    shown = f"sag 龜龜 genau\n{wrong}"
+    assert broken(text=shown, sent=["sag 龜龜 genau", second]) == ["latin1-mojibake"]
 
 
 def test_a_hidden_stream_that_quotes_the_shown_answer_is_not_shown():
-    thought = (
-        f"This person has little time. I should say that {LONG[:60]}, and that {LONG[80:160]}."
-    )
+    quotes = f"{LONG[:60]}, and that {LONG[80:160]}"
+    thought = f"This person has little time. I should say that {quotes}."
     result = verdict(text=f"Bot: {LONG}\nCopy", sent=[LONG, thought])
     assert (ids(result["violations"]), ids(result["incomplete"])) == ([], ["not-shown"])
 
 
 def test_an_answer_that_came_again_whole_must_be_whole():
-    result = verdict(text=LONG[:-3] + LONG[-2:], sent=[LONG[:-10], LONG])
-    assert ids(result["violations"]) == ["dropped-text"]
+    assert broken(text=LONG[:-3] + LONG[-2:], sent=[LONG[:-10], LONG]) == ["dropped-text"]
 
 
 LIST_TEXT = "1. Grüße aus Köln am schönen Rhein\n2. Bäume blühen früher als üblich\n3. Ideen sind naïve Ideen"
@@ -333,7 +295,7 @@ NPM = "So geht es in Köln:\n```bash\nnpm install\n```\nDanach läuft das Progra
 
 
 @pytest.mark.parametrize(
-    ("sent", "text", "options", "broken"),
+    ("sent", "text", "options", "rules_broken"),
     [
         # A list that was cut off and came again, with a letter dropped.
         (
@@ -360,22 +322,20 @@ NPM = "So geht es in Köln:\n```bash\nnpm install\n```\nDanach läuft das Progra
     ],
     ids=["a list again", "a title and code", "a title and the prompt", "an answer that stops"],
 )  # fmt: skip
-def test_streams_beside_the_answer_are_told_from_answers(sent, text, options, broken):
-    assert ids(verdict(text=text, sent=sent, **options)["violations"]) == broken
+def test_streams_beside_the_answer_are_told_from_answers(sent, text, options, rules_broken):
+    assert broken(text=text, sent=sent, **options) == rules_broken
 
 
 def test_a_value_that_the_prompt_has_is_not_added():
     answer = "Es ist das Ende 龜龜."
-    for prompt, broken in (("Explain data: [DONE]", set()), ("Explain", {"added-text"})):
-        text = f"Explain data: [DONE]\n{answer}\n"
-        result = verdict(text=text, sent=[answer], before=prompt)
-        assert set(ids(result["violations"])) == broken
+    shown = {"text": f"Explain data: [DONE]\n{answer}\n", "sent": [answer]}
+    assert broken(**shown, before="Explain data: [DONE]") == []
+    assert set(broken(**shown, before="Explain")) == {"added-text"}
 
 
 def test_the_mark_of_a_letter_that_is_cut_off_does_not_make_a_glyph_wrong():
     truth = "ta\u0302t va\u0300 na\u0306m \ufffd"
-    result = verdict(finding(spots=[truth[3:]]), text=truth, truth=truth)
-    assert result["violations"] == []
+    assert broken(finding(spots=[truth[3:]]), text=truth, truth=truth) == []
 
 
 @pytest.mark.parametrize("lost", [slice(0, 80), slice(100, 250)])
@@ -387,12 +347,8 @@ def test_one_of_several_answers_that_lacks_a_long_piece_is_a_violation(lost):
 
 def test_a_glyph_that_the_engine_sent_broken_is_the_engines_fault():
     result = verdict(finding(), text="gr\ufffd", truth="grün", sent=["gr\ufffd"])
-    assert "upstream-broken" in ids(result["violations"])
-    assert all(
-        "engine" in one["cause_hint"]
-        for one in result["violations"]
-        if one["id"].startswith(("ufffd", "upstream"))
-    )
+    hints = {one["id"]: one["cause_hint"] for one in result["violations"]}
+    assert "engine" in hints["upstream-broken"] and "engine" in hints["ufffd-persistent"]
 
 
 def test_a_pair_that_the_engine_sent_in_two_events_is_the_engines_fault():
@@ -405,10 +361,10 @@ def test_a_pair_that_the_engine_sent_in_two_events_is_the_engines_fault():
     assert all("engine" in one["cause_hint"] for one in told["violations"])
     assert "halves of a UTF-16 pair" in told["violations"][1]["cause_hint"]
     # A page that waits for the other half is right, and nothing was broken for its readers.
-    assert verdict(text="gr😀!", answers=[answer], sent=[answer.sent.text])["violations"] == []
+    assert broken(text="gr😀!", answers=[answer], sent=[answer.sent.text]) == []
     # Another engine's stream is not to blame.
     whole = Answer("http://a/x", "text/event-stream")
-    assert ids(verdict(half, text="gr😀!", answers=[whole])["violations"]) == ["lone-surrogate"]
+    assert broken(half, text="gr😀!", answers=[whole]) == ["lone-surrogate"]
 
 
 def test_a_font_that_is_missing_fails_nothing():
@@ -428,14 +384,15 @@ def test_findings_that_were_not_kept_are_counted():
 
 
 # --- the cause ------------------------------------------------------------------------------------
+LINE = {"line": "chat.js:3:7", "flush": False}
+
+
 @pytest.mark.parametrize(
     ("words", "fields"),
     [
-        (
-            "without {stream: true}",
-            {"culprit": {"line": "chat.js:3", "stream": False, "flush": False}},
-        ),
-        ("or were cut before", {"culprit": {"line": "chat.js:3", "stream": True, "flush": False}}),
+        ("without {stream: true}", {"culprit": {**LINE, "stream": False}}),
+        ("or were cut before", {"culprit": {**LINE, "stream": True}}),
+        ("at chat.js:3:7", {"culprit": {**LINE, "stream": False}}),
         ("hold an incomplete character back", GONE),
         ("Each piece of one character", {"run": 3}),
         ("a decoder a chunk", {}),
@@ -445,12 +402,6 @@ def test_findings_that_were_not_kept_are_counted():
 )
 def test_the_cause_is_told_by_what_was_seen(words, fields):
     assert words in rules.cause(finding(**fields))
-
-
-def test_the_cause_names_the_line_that_decoded():
-    assert "at chat.js:3:7" in rules.cause(
-        finding(culprit={"line": "chat.js:3:7", "stream": False, "flush": False})
-    )
 
 
 # --- its three forms ------------------------------------------------------------------------------
@@ -489,17 +440,13 @@ def test_the_junit_has_no_character_that_xml_forbids():
 def test_the_junit_is_xml_in_which_each_rule_is_a_case():
     suite = ElementTree.fromstring(report.as_junit(full()).encode())
     cases = {case.get("name"): case for case in suite.iter("testcase")}
+    failed, skipped = (
+        [case for case in cases.values() if case.find(kind) is not None]
+        for kind in ("failure", "skipped")
+    )
     assert int(suite.get("tests")) == len(cases)
-    assert (
-        int(suite.get("failures"))
-        == len([case for case in cases.values() if case.find("failure") is not None])
-        >= 2
-    )
-    assert (
-        int(suite.get("skipped"))
-        == len([case for case in cases.values() if case.find("skipped") is not None])
-        == 1
-    )
+    assert int(suite.get("failures")) == len(failed) >= 2
+    assert int(suite.get("skipped")) == len(skipped) == 1
     assert "U+D83D" in cases["lone-surrogate"].find("failure").text
     assert "☃" in cases["tofu"].find("skipped").get("message")
     assert cases["ufffd-canvas"].find("failure") is None
@@ -529,24 +476,16 @@ def test_the_html_shows_each_fault_in_its_context_with_its_screenshot():
     ]
     assert re.search(r"gr<mark>\ufffd</mark>", source)
     assert "<b>[U+D83D]" in page.words
-    assert (
-        "#answer" in page.words
-        and "still there at the end" in page.words
-        and "Likely cause" in page.words
-    )
+    for words in ("#answer", "still there at the end", "Likely cause"):
+        assert words in page.words
     source.encode("utf-8")
 
 
 def test_the_html_loads_nothing_and_runs_nothing():
-    page = Page(
-        report.as_html(
-            verdict(finding(text="<script>alert(1)</script>\ufffd", target="<img src=x>"))
-        )
-    )
+    bad = finding(text="<script>alert(1)</script>\ufffd", target="<img src=x>")
+    page = Page(report.as_html(verdict(bad)))
     assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
-    policy = [
-        attributes["content"] for tag, attributes in page.tags if attributes.get("http-equiv")
-    ]
+    policy = [one["content"] for _, one in page.tags if one.get("http-equiv")]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
     assert "<script>alert(1)</script>" in page.words
 
@@ -558,9 +497,8 @@ def test_a_clean_verdict_is_a_page_and_a_suite_too():
 
 def test_the_sentence_says_what_where_and_why():
     said = report.sentence(full())
-    assert said.startswith(
-        "2 broken glyphs were shown, 1 piece of text was dropped on http://127.0.0.1/:"
-    )
+    start = "2 broken glyphs were shown, 1 piece of text was dropped on http://127.0.0.1/:"
+    assert said.startswith(start)
     assert "ufffd-persistent (critical) in #answer, 3 frames" in said
     assert "[U+D83D]" in said
     said.encode("utf-8")
@@ -576,17 +514,12 @@ def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
     answer.reads.got([1, 4, 6])
     told = verdict(answers=[answer])
     assert ids(told["violations"]) == []
-    assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
-        ("pieces-joined", "1 of 3 cuts of http://a/x")
-    ]
+    (one,) = told["incomplete"]
+    assert (one["id"], one["text"]) == ("pieces-joined", "1 of 3 cuts of http://a/x")
     assert "ufffd-persistent" not in ids(told["passes"])
-    assert (
-        report.clean(told, " here")
-        == "No broken glyph was shown here, but not every cut was tested"
-    )
-    assert (
-        report.doubt(told).splitlines()[1].startswith("  1 of 3 cuts of http://a/x: the page read")
-    )
+    clean = report.clean(told, " here")
+    assert clean == "No broken glyph was shown here, but not every cut was tested"
+    assert "\n  1 of 3 cuts of http://a/x: the page read" in report.doubt(told)
     answer.reads.got([5])
     assert report.doubt(verdict(answers=[answer])) == ""
 
@@ -594,9 +527,8 @@ def test_cuts_that_the_page_did_not_see_leave_the_glyph_rules_open():
 def test_a_frame_that_was_not_watched_is_told():
     seen = Seen([], "http://127.0.0.1/", unwatched=["http://a/frame", "http://a/frame"])
     told = rules.verdict(seen, Options())
-    assert [(one["id"], one["text"]) for one in told["incomplete"]] == [
-        ("not-watched", "http://a/frame")
-    ]
+    (one,) = told["incomplete"]
+    assert (one["id"], one["text"]) == ("not-watched", "http://a/frame")
     assert told["passes"] == []
     assert report.clean(told) == "No broken glyph was shown, but not every frame was watched"
     assert "http://a/frame: what a frame showed at first is not known" in report.doubt(told)

@@ -79,12 +79,15 @@ def test_a_glyph_that_is_corrected_was_shown(check):
     assert result["violations"][0]["cleared_ms"] >= 90
 
 
+CLEARED = "'\\r\\x1b[2K\\x1b[A\\x1b[2K\\r'"
+
+
 @pytest.mark.parametrize(
     ("program", "rule"),
     [
         ("show(ANSWER.replace('京', ''))", "dropped-text"),
         (
-            "show(ANSWER + ' wrong words'); wait_until_seen(); show('\\r\\x1b[2K\\x1b[A\\x1b[2K\\r' + ANSWER)",
+            f"show(ANSWER + ' wrong words'); wait_until_seen(); show({CLEARED} + ANSWER)",
             "taken-back",
         ),
         ("show(ANSWER + '<|im_end|>')", "format-markup"),
@@ -123,12 +126,6 @@ class Engine(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-@pytest.fixture
-def engine():
-    with local_server(Engine) as server:
-        yield f"{server.url}/"
-
-
 READ = """
 import json, urllib.request
 whole = ""
@@ -139,19 +136,20 @@ for line in urllib.request.urlopen({url!r}):
 """
 
 
-def test_text_that_is_dropped_or_late_is_found_by_the_proxy(check, engine):
-    words = ["--split", "none", "--max-late"]
-    code, result = check(READ.format(url=engine, then="show(whole)"), *words, "60000")
-    assert (code, ids(result["violations"])) == (0, set())
-    assert {"dropped-text", "held-too-long"} <= ids(result["passes"])
-    assert [one["finished"] for one in result["streams"]] == [True]
+def test_text_that_is_dropped_or_late_is_found_by_the_proxy(check):
+    def checked(then, late):
+        program = READ.format(url=f"{server.url}/", then=then)
+        code, result = check(program, "--split", "none", "--max-late", late)
+        return code, ids(result["violations"]), result
 
-    code, result = check(
-        READ.format(url=engine, then="time.sleep(0.8); show(whole)"), *words, "400"
-    )
-    assert (code, ids(result["violations"])) == (1, {"held-too-long"})
-    code, result = check(READ.format(url=engine, then="show(whole[:-9])"), *words, "60000")
-    assert (code, ids(result["violations"])) == (1, {"dropped-text"})
+    with local_server(Engine) as server:
+        code, broken, result = checked("show(whole)", "60000")
+        assert (code, broken) == (0, set())
+        assert {"dropped-text", "held-too-long"} <= ids(result["passes"])
+        assert [one["finished"] for one in result["streams"]] == [True]
+        late = checked("time.sleep(0.8); show(whole)", "400")
+        assert late[:2] == (1, {"held-too-long"})
+        assert checked("show(whole[:-9])", "60000")[:2] == (1, {"dropped-text"})
 
 
 # --- what could not run ---------------------------------------------------------------------------

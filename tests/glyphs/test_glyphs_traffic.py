@@ -12,35 +12,8 @@ pytestmark = pytest.mark.native
 
 def sse(text: str, size: int = 3) -> bytes:
     parts = [text[i : i + size] for i in range(0, len(text), size)]
-    return (
-        b"".join(
-            [
-                b"data: " + json.dumps({"choices": [{"delta": {"content": p}}]}).encode() + b"\n\n"
-                for p in parts
-            ]
-        )
-        + b"data: [DONE]\n\n"
-    )
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"choices": [{"delta": {"content": "hé"}}]},
-        {"choices": [{"text": "hé"}]},
-        {"choices": [{"message": {"content": "hé"}}]},
-        {"message": {"content": "hé"}},
-        {"response": "hé", "done": False},
-        {"content": "hé", "stop": False},
-        {"token": {"id": 1, "text": "hé"}},
-        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "hé"}},
-        {"type": "text-delta", "id": "1", "delta": "hé"},
-        {"type": "response.output_text.delta", "delta": "hé"},
-        {"text": "hé"},
-    ],
-)
-def test_the_text_of_every_known_event(value):
-    assert text_of(value) == "hé"
+    events = [json.dumps({"choices": [{"delta": {"content": part}}]}) for part in parts]
+    return "".join([f"data: {event}\n\n" for event in [*events, "[DONE]"]]).encode()
 
 
 @pytest.mark.parametrize(
@@ -50,55 +23,44 @@ def test_an_event_without_text_is_none(value):
     assert text_of(value) is None
 
 
-def whole(kind, data):
-    """Return what was sent by a body that has ended."""
+def whole(kind, data, size=1 << 20):
+    """Return what was sent by a body that came in pieces of so many bytes, and has ended."""
     sent = SentText(kind)
-    sent.feed(data)
+    for i in range(0, len(data), size):
+        sent.feed(data[i : i + size])
     sent.flush()
     return sent
 
 
-def test_the_text_of_a_stream_does_not_depend_on_its_cuts():
-    for data, kind in (
-        (sse(TEXT), "text/event-stream"),
-        (sse(TEXT).replace(b"\n", b"\r\n"), "text/event-stream; charset=utf-8"),
-    ):
-        for size in (1, 2, 7, len(data)):
-            sent = SentText(kind)
-            for i in range(0, len(data), size):
-                sent.feed(data[i : i + size])
-            sent.flush()
-            assert sent.text == TEXT
+def said(*messages, url=""):
+    """Return the text of messages of a WebSocket."""
+    sent = SentText("websocket", url)
+    for message in messages:
+        sent.message(message)
+    return sent.text
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 10_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_text_of_a_stream_does_not_depend_on_its_cuts(size, end):
+    data = sse(TEXT).replace(b"\n", end.encode())
+    assert whole("text/event-stream; charset=utf-8", data, size).text == TEXT
 
 
 @pytest.mark.parametrize("charset", ["iso-8859-1", "latin1", "windows-1252", "us-ascii", "no-such"])
 def test_utf8_is_read_as_such_whatever_its_header_says(charset):
-    sent = SentText(f"text/plain; charset={charset}")
-    for byte in "schöne Grüße, 東京 🚆".encode():
-        sent.feed(bytes([byte]))
-    sent.flush()
-    assert sent.text == "schöne Grüße, 東京 🚆"
+    text = "schöne Grüße, 東京 🚆"
+    assert whole(f"text/plain; charset={charset}", text.encode(), 1).text == text
 
 
 def test_latin1_is_read_as_its_header_says():
     for charset, text in (("iso-8859-1", "schöne Grüße"), ("windows-1252", "„schön“ – 5 €")):
-        sent = SentText(f"text/plain; charset={charset}")
-        for byte in text.encode(charset):
-            sent.feed(bytes([byte]))
-        sent.flush()
-        assert sent.text == text
-
-
-def test_halves_of_a_pair_in_two_events_are_one_character():
-    sent = whole(
-        "text/event-stream", b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8ab"}\n\n'
-    )
-    assert sent.text == "a🦊b"
+        assert whole(f"text/plain; charset={charset}", text.encode(charset), 1).text == text
 
 
 def test_a_stream_of_unknown_events_has_no_known_text():
-    sent = whole("text/event-stream", b'data: {"msg": "process_generating", "output": {}}\n\n')
-    assert sent.text is None
+    data = b'data: {"msg": "process_generating", "output": {}}\n\n'
+    assert whole("text/event-stream", data).text is None
 
 
 @pytest.mark.parametrize("word", ["ALIVE", "ping", "keep-alive", "heartbeat"])
@@ -110,26 +72,21 @@ def test_a_keep_alive_is_not_text(word):
 
 
 def test_an_unknown_binary_message_has_no_known_text():
-    sent = SentText("websocket")
-    sent.message("pong")
-    assert sent.text == ""
-    sent.message(None)
-    assert sent.text is None
-    sent.message("a")
-    assert sent.text == "a"
+    assert said("pong") == ""
+    assert said("pong", None) is None
+    assert said("pong", None, "a") == "a"
 
 
-def test_the_last_line_counts_without_a_line_end():
-    sent = whole("application/x-ndjson", b'{"response": "a"}\n{"response": "b"}')
-    assert sent.text == "ab"
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/json; charset=utf-8"])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_lines_of_json_are_read_whatever_their_type_and_their_last_end(kind, end):
+    assert whole(kind, b'{"response": "a"}\n{"response": "b"}' + end).text == "ab"
 
 
-def test_halves_of_a_pair_in_two_events_are_counted():
-    sent = whole(
-        "text/event-stream",
-        b'data: {"content": "a\\ud83e"}\n\ndata: {"content": "\\udd8a b \\ud83e\\udd8a"}\n\n',
-    )
-    assert sent.halves == 2
+def test_halves_of_a_pair_in_two_events_are_one_character_and_are_counted():
+    events = (rb'data: {"content": "a\ud83e"}', rb'data: {"content": "\udd8a b \ud83e\udd8a"}')
+    sent = whole("text/event-stream", b"\n\n".join([*events, b""]))
+    assert (sent.text, sent.halves) == ("a🦊 b 🦊", 2)
 
 
 @pytest.mark.parametrize(
@@ -143,17 +100,7 @@ def test_halves_of_a_pair_in_two_events_are_counted():
     ],
 )
 def test_of_json_an_answer_is_read_and_other_data_is_no_answer(document, text):
-    data = json.dumps(document).encode()
-    sent = SentText("application/json")
-    for i in range(len(data)):
-        sent.feed(data[i : i + 1])
-    sent.flush()
-    assert sent.text == text
-
-
-def test_lines_of_json_are_read_whatever_their_type():
-    sent = whole("application/json; charset=utf-8", b'{"response": "a"}\n{"response": "b"}\n')
-    assert sent.text == "ab"
+    assert whole("application/json", json.dumps(document).encode(), 1).text == text
 
 
 BYTES = {"content-type": "application/octet-stream"}
@@ -219,9 +166,8 @@ def test_bytes_that_only_a_file_has_end_the_cutting(kind, chunks):
 
 def test_frames_with_their_lengths_are_no_file():
     answer = Answer("http://a/x", "application/octet-stream", "every-byte")
-    assert [piece for piece, _ in answer.cut(b"\0\0\0\2h\xc3")] == [
-        b"\0", b"\0", b"\0", b"\2", b"h", b"\xc3",
-    ]  # fmt: skip
+    frame = b"\0\0\0\2h\xc3"
+    assert [piece for piece, _ in answer.cut(frame)] == [bytes([byte]) for byte in frame]
 
 
 def test_a_page_is_told_where_a_chunk_that_it_read_was_cut():
@@ -243,19 +189,10 @@ def test_a_stream_that_is_not_cut_has_no_number():
 
 
 def test_packets_of_socket_io_are_no_text_but_their_events_are():
-    sent = SentText("")
-    for packet in (
-        '0{"sid":"a","upgrades":[]}',
-        "40",
-        '40{"sid":"b"}',
-        "2",
-        '42["update",{"3":[]}]',
-    ):
-        sent.message(packet)
-    assert sent.text is None  # the page's own: nothing to compare
-    for packet in ('42["token",{"text":"né "}]', '42["new_token","🚆"]', '42["status","ok"]', "2"):
-        sent.message(packet)
-    assert sent.text == "né 🚆"
+    packets = ['0{"sid":"a","upgrades":[]}', "40", '40{"sid":"b"}', "2", '42["update",{"3":[]}]']
+    assert said(*packets) is None  # the page's own: nothing to compare
+    packets += ['42["token",{"text":"né "}]', '42["new_token","🚆"]', '42["status","ok"]', "2"]
+    assert said(*packets) == "né 🚆"
 
 
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
@@ -273,18 +210,13 @@ def test_socket_io_begins_with_polls_and_goes_on_in_a_websocket(transport):
 
 
 def test_numbers_in_a_websocket_are_text_where_nothing_speaks_of_socket_io():
-    plain = SentText("")
-    for message in ("4", "2", ' ["'):
-        plain.message(message)
-    assert plain.text == '42 ["'
+    assert said("4", "2", ' ["') == '42 ["'
 
 
 def test_the_first_piece_of_an_answer_may_come_with_its_beginning():
-    sent = SentText("websocket", "ws://127.0.0.1/ws/socket.io/?EIO=4&transport=websocket")
-    for packet in (
+    packets = [
         '42["stream_start",{"type":"assistant_message","output":"終","streaming":true}]',
         '42["stream_token",{"id":"a","token":"電","isSequence":false}]',
         '42["update_message",{"type":"assistant_message","output":"終電","streaming":false}]',
-    ):
-        sent.message(packet)
-    assert sent.text == "終電"
+    ]
+    assert said(*packets, url="ws://127.0.0.1/ws/socket.io/?EIO=4&transport=websocket") == "終電"

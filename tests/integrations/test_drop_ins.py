@@ -27,15 +27,22 @@ class Tensor:
 
     def __init__(self, value):
         self.value = value
-        self.shape = (
-            (len(value), len(value[0])) if value and isinstance(value[0], list) else (len(value),)
-        )
+        nested = value and isinstance(value[0], list)
+        self.shape = (len(value), len(value[0])) if nested else (len(value),)
 
     def __getitem__(self, i):
         return Tensor(self.value[i])
 
     def tolist(self):
         return self.value
+
+
+class Letters:
+    """A tokenizer whose ids are bytes."""
+
+    def decode(self, ids, skip_special_tokens=True, loud=False):
+        text = bytes(ids).decode("utf-8", "replace")
+        return text.upper() if loud else text
 
 
 # transformers
@@ -51,17 +58,22 @@ class Collected(transformers.TextStreamer):
         self.texts.append(text)
 
 
-@given(st.sampled_from(sorted(FAMILIES)), IDS, IDS, st.booleans(), st.booleans())
-def test_a_text_streamer_shows_the_text_of_decode(family, prompt, ids, skip, clean):
+def generate(streamer, ids):
+    """Put ids as `generate` of transformers does."""
+    for i in ids:
+        streamer.put(Tensor([i]))
+    streamer.end()
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS, IDS, st.booleans())
+def test_a_text_streamer_shows_the_text_of_decode(family, prompt, ids, skip):
     tokenizer = rust(family)
     prompt, ids = known(tokenizer, prompt), known(tokenizer, ids)
     streamer = Collected(tokenizer, skip_special_tokens=skip)
     for _ in range(2):  # the next `put` after `end` begins another answer
         streamer.texts.clear()
         streamer.put(Tensor([prompt]))
-        for i in ids:
-            streamer.put(Tensor([i]))
-        streamer.end()
+        generate(streamer, ids)
         expected = tokenizer.decode(prompt + ids, skip_special_tokens=skip)
         assert "".join(streamer.texts) == expected
 
@@ -71,23 +83,24 @@ def test_a_prompt_that_is_skipped_is_still_known():
     prompt, ids = tokenizer.encode("the"), tokenizer.encode("the cat")[1:]
     streamer = Collected(tokenizer, skip_prompt=True)
     streamer.put(Tensor([prompt]))
-    for i in ids:
-        streamer.put(Tensor([i]))
-    streamer.end()
+    generate(streamer, ids)
     assert "".join(streamer.texts) == " cat"
 
 
-@given(st.sampled_from(sorted(FAMILIES)), IDS, st.booleans(), st.sampled_from([None, False, True]))
-def test_a_text_streamer_cleans_up_as_decode_does(family, ids, skip, clean):
-    tokenizer = load_tokenizer(FAMILIES[family]())
-    ids = known(tokenizer, ids)
-    options = {"skip_special_tokens": skip, "clean_up_tokenization_spaces": clean}
+def shows_the_text_of_decode(tokenizer, ids, **options):
     streamer = Collected(tokenizer, **options)
     for i in ids:
         streamer.put([i])
         assert streamer._stream.exact
     streamer.end()
     assert "".join(streamer.texts) == tokenizer.decode(ids, **options)
+
+
+@given(st.sampled_from(sorted(FAMILIES)), IDS, st.booleans(), st.sampled_from([None, False, True]))
+def test_a_text_streamer_cleans_up_as_decode_does(family, ids, skip, clean):
+    tokenizer = load_tokenizer(FAMILIES[family]())
+    options = {"skip_special_tokens": skip, "clean_up_tokenization_spaces": clean}
+    shows_the_text_of_decode(tokenizer, known(tokenizer, ids), **options)
 
 
 class Outer:
@@ -115,23 +128,13 @@ def test_cleaned_text_of_a_fast_tokenizer_is_that_of_its_decode(family, clean):
 
     @given(st.lists(st.integers(0, size - 1), max_size=12))
     def check(ids):
-        streamer = Collected(tokenizer, **options)
-        for i in ids:
-            streamer.put([i])
-            assert streamer._stream.exact
-        streamer.end()
-        assert "".join(streamer.texts) == tokenizer.decode(ids, **options)
+        shows_the_text_of_decode(tokenizer, ids, **options)
 
     check()
 
 
 def test_options_of_decode_reach_the_tokenizer():
-    class Tokenizer:
-        def decode(self, ids, skip_special_tokens=False, loud=False):
-            text = bytes(ids).decode("utf-8", "replace")
-            return text.upper() if loud else text
-
-    streamer = Collected(Tokenizer(), skip_special_tokens=True, loud=True)
+    streamer = Collected(Letters(), skip_special_tokens=True, loud=True)
     streamer.put(list(b"ab"))
     streamer.end()
     assert "".join(streamer.texts) == "AB"
@@ -143,9 +146,7 @@ def test_a_text_streamer_prints():
     tokenizer = load_tokenizer(FAMILIES["byte_bpe"]())
     streamer = transformers.TextStreamer(tokenizer)
     with redirect_stdout(io.StringIO()) as shown:
-        for i in tokenizer.encode("the cat 😀"):
-            streamer.put(Tensor([i]))
-        streamer.end()
+        generate(streamer, tokenizer.encode("the cat 😀"))
     assert shown.getvalue() == "the cat 😀\n"
 
 
@@ -153,13 +154,8 @@ def test_iterators_give_the_text_to_another_thread():
     tokenizer = load_tokenizer(FAMILIES["byte_bpe"]())
     ids = tokenizer.encode("the cat 😀 é")
 
-    def generate(streamer):
-        for i in ids:
-            streamer.put(Tensor([i]))
-        streamer.end()
-
     streamer = transformers.TextIteratorStreamer(tokenizer, timeout=60)
-    thread = threading.Thread(target=generate, args=(streamer,))
+    thread = threading.Thread(target=generate, args=(streamer, ids))
     thread.start()
     texts = list(streamer)
     thread.join()
@@ -170,8 +166,7 @@ def test_iterators_give_the_text_to_another_thread():
 
     async def main():
         streamer = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=60)
-        done = asyncio.to_thread(generate, streamer)
-        task = asyncio.create_task(done)
+        task = asyncio.create_task(asyncio.to_thread(generate, streamer, ids))
         texts = [text async for text in streamer]
         await task
         late = transformers.AsyncTextIteratorStreamer(tokenizer, timeout=0.01)
@@ -192,9 +187,7 @@ def test_the_streamers_of_transformers_give_the_same_text(family):
     ours = transformers.TextIteratorStreamer(tokenizer, timeout=60)
     for streamer in (theirs, ours):
         streamer.put(Tensor([ids[:2]]))
-        for i in ids[2:]:
-            streamer.put(Tensor([i]))
-        streamer.end()
+        generate(streamer, ids[2:])
     expected = tokenizer.decode(ids)
     assert "".join(ours) == expected
     # Theirs begins a new text behind a line's end, where sentencepiece drops a space.
@@ -266,12 +259,17 @@ def request_of(prompt=(), **params):
     )
 
 
+def detokenizer(tokenizer, prompt=(), **params):
+    """Return what vLLM makes for a new request."""
+    return vllm.IncrementalDetokenizer.from_new_request(tokenizer, request_of(prompt, **params))
+
+
 @given(st.sampled_from(sorted(FAMILIES)), IDS, st.integers(0, 10), st.integers(1, 4))
 def test_the_detokenizer_of_vllm_gives_the_text_behind_the_prompt(family, ids, cut, step):
     tokenizer = rust(family)
     ids = known(tokenizer, ids)
     prompt, new = ids[:cut], ids[cut:]
-    d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request_of(prompt))
+    d = detokenizer(tokenizer, prompt)
     shown = ""
     for at in range(0, len(new), step):
         assert d.update(new[at : at + step], False) is None
@@ -289,14 +287,11 @@ def test_a_stop_string_ends_the_text_of_vllm_and_its_ids():
     ids = tokenizer.encode("the cat and the cat").ids
     at = ids.index(tokenizer.encode(" and").ids[0])
     for include in (False, True):
-        request = request_of(stop=" and", include_stop_str_in_output=include)
-        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request)
+        d = detokenizer(tokenizer, stop=" and", include_stop_str_in_output=include)
         assert d.update(ids, False) == " and"
         assert d.get_next_output_text(True, True) == "the cat" + " and" * include
         assert d.output_token_ids == ids[: at + 1]
-    late = vllm.IncrementalDetokenizer.from_new_request(
-        tokenizer, request_of(stop=[" cat"], min_tokens=at)
-    )
+    late = detokenizer(tokenizer, stop=[" cat"], min_tokens=at)
     assert late.update(ids, False) == " cat"
     assert late.get_next_output_text(True, False) == "the cat and the"
 
@@ -317,12 +312,7 @@ def test_a_stop_string_ends_the_text_of_vllm_and_its_ids():
 def test_of_stops_that_end_together_vllm_takes_the_first_of_the_list(
     stop, found, text, size, include
 ):
-    class Letters:
-        def decode(self, ids, skip_special_tokens=True):
-            return bytes(ids).decode("utf-8", "replace")
-
-    request = request_of(stop=stop, include_stop_str_in_output=include)
-    d = vllm.IncrementalDetokenizer.from_new_request(Letters(), request)
+    d = detokenizer(Letters(), stop=stop, include_stop_str_in_output=include)
     ids, shown, stopped = list(b"the cat and the dog"), "", None
     for at in range(0, len(ids), size):
         stopped = d.update(ids[at : at + size], False)
@@ -338,7 +328,7 @@ def test_the_stops_of_vllm_are_those_of_the_request_when_it_came():
     ids = tokenizer.encode("the cat and the cat").ids
     stops = [" and", "the"]
     for stop in (stops, iter([" and"]), {" and"}):
-        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request_of([], stop=stop))
+        d = detokenizer(tokenizer, stop=stop)
         if stop is stops:
             stops[:] = []
             assert d.update(ids, False) == "the"
@@ -350,15 +340,14 @@ def test_an_id_that_ends_the_text_of_vllm_is_shown_only_if_stops_are():
     tokenizer = rust("byte_bpe")
     ids = tokenizer.encode("the cat").ids
     for include, text in ((False, "the"), (True, "the cat")):
-        request = request_of(include_stop_str_in_output=include)
-        d = vllm.IncrementalDetokenizer.from_new_request(tokenizer, request)
+        d = detokenizer(tokenizer, include_stop_str_in_output=include)
         assert d.update(ids, True) is None
         assert (d.get_next_output_text(True, True), d.output_token_ids) == (text, ids)
         assert d.update([], True) is None
 
 
 def test_without_a_tokenizer_vllm_counts_ids():
-    d = vllm.IncrementalDetokenizer.from_new_request(None, request_of())
+    d = detokenizer(None)
     assert (d.update([5, 6], False), d.num_output_tokens()) == (None, 2)
     assert d.get_next_output_text(True, True) == ""
 

@@ -149,10 +149,8 @@ def test_what_is_no_chunk_is_refused(wrong):
 
 def test_the_stops_of_an_answer_are_those_that_it_was_made_with():
     stops = ["STOP"]
-    answers = [
-        openai.ChatDeltas([chunk("a STOP b")], stop=each)
-        for each in (stops, iter(stops), set(stops))
-    ]
+    given_as = (stops, iter(stops), set(stops))
+    answers = [openai.ChatDeltas([chunk("a STOP b")], stop=each) for each in given_as]
     stops.clear()
     for answer in answers:
         assert [tuple(delta) for delta in answer] == [("content", "a ")]

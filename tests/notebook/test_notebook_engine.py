@@ -152,9 +152,8 @@ async def test_what_has_no_id_is_shown_by_its_bytes(
     scripted, vocabulary, data, frames, count, text
 ):
     started = of_run("started", data=data, position=0)
-    asked, _ = scripted(
-        *(hello(vocabulary), started, *frames, finished(count, *frames)), served=AB.pack()
-    )
+    frames = [hello(vocabulary), started, *frames, finished(count, *frames)]
+    asked, _ = scripted(*frames, served=AB.pack())
     answer = await asked
     assert ((await read(answer)).text, answer.reason) == (text, "eos")
 
@@ -178,14 +177,8 @@ async def test_an_answer_that_cannot_begin_closes_its_socket(scripted, frames, s
 
 
 async def test_the_rest_of_an_answer_from_a_bridge_with_another_vocabulary_is_refused(scripted):
-    asked, _ = scripted(
-        hello(AB),
-        of_run("started", data="both", position=0),
-        ONE,
-        Lost(),
-        hello(XY),
-        served=AB.pack(),
-    )
+    started = of_run("started", data="both", position=0)
+    asked, _ = scripted(hello(AB), started, ONE, Lost(), hello(XY), served=AB.pack())
     answer = await asked
     with pytest.raises(d.ProtocolError) as refused:
         await read(answer)
