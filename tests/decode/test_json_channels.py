@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from laws.oracle import Certain, characters
+from laws.oracle import Certain, characters, ids_obey_the_law
 
 from detok_py import ByteVocabulary, ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.decode.json_channels import JsonChannels
@@ -72,17 +72,7 @@ def test_what_is_shown_is_certain_and_no_stop_ends_in_a_string(stop: tuple[str, 
         return characters([("content", cut_at_stop(text, stop))])
 
     certain = Certain(final, [(i,) for i in range(len(UNITS))], 3)
-    for given in itertools.product(range(len(UNITS)), repeat=3):
-        for _ in range(2):  # the second time out of the table
-            chat, shown = stream(stop=stop), ()
-            for at, i in enumerate(given, 1):
-                shown += characters(chat.push(i))
-                assert shown == certain(given[:at]), [UNITS[i] for i in given[:at]]
-            state = json.loads(json.dumps(chat.save()))
-            assert shown + characters(chat.flush()) == certain.whole(given)
-            again = stream(stop=stop)
-            again.load(state)
-            assert shown + characters(again.flush()) == certain.whole(given)
+    ids_obey_the_law(lambda: stream(stop=stop), certain, range(len(UNITS)), 3)
 
 
 @pytest.mark.parametrize(

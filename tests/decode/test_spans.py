@@ -12,13 +12,6 @@ from test_detokenizer import APART, LLAMA, MAKERS, SIZES, of_bytes, words
 from detok_py import Detokenizer, Vocabulary
 
 
-def test_spans_say_which_characters_each_token_took_part_in():
-    t = of_bytes(spans=True)
-    t.feed([0, 8, 1, 2, 7, 4, 6, 3])
-    #       caf  <eos>  C3      A9      ""      F0 9F   FF      " world"
-    assert t.spans == [(0, 3), (3, 3), (3, 4), (3, 4), (4, 4), (4, 5), (5, 6), (6, 12)]
-
-
 def test_spans_through_a_clean_up_that_rewrites_text():
     t = words(spans=True)
     assert t.feed([0, 1, 2, 3]) + t.flush() == "don't"
@@ -26,7 +19,7 @@ def test_spans_through_a_clean_up_that_rewrites_text():
     assert t.spans == [(0, 2), (2, 3), (3, 4), (3, 5)]
 
 
-def test_spans_begin_behind_the_prompt():
+def test_spans_begin_behind_the_half_character_of_a_prompt():
     t = of_bytes([0, 4], spans=True)
     t.feed([5, 3])
     assert t.spans == [(0, 1), (1, 7)]
@@ -80,18 +73,23 @@ def test_the_space_of_a_suffix_belongs_to_the_token_that_has_it():
 
 @pytest.mark.parametrize("byte_fallback", ["utf8", "hf"])
 def test_bytes_of_a_run_share_the_character_that_they_make(byte_fallback):
-    pieces = ["a", "<0xC3>", "<0xA9>", "<0xFF>"]
+    pieces = ["a", "<0xC3>", "<0xA9>"]
     text, found = spans(LLAMA, pieces, "a", "<0xC3>", "<0xA9>", "a", byte_fallback=byte_fallback)
     assert (text, found) == ("aéa", [(0, 1), (1, 2), (1, 2), (2, 3)])
-    text, found = spans(
-        LLAMA, pieces, "<0xC3>", "<0xA9>", "<0xFF>", "a", byte_fallback=byte_fallback
-    )
-    bad = [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert (text, found) == (
-        ("é\ufffda", [(0, 1), (0, 1), (1, 2), (2, 3)])
-        if byte_fallback == "utf8"
-        else ("\ufffd" * 3 + "a", bad)
-    )
+
+
+@pytest.mark.parametrize(
+    ("byte_fallback", "text", "found"),
+    [
+        ("utf8", "é\ufffda", [(0, 1), (0, 1), (1, 2), (2, 3)]),
+        ("hf", "\ufffd\ufffd\ufffda", [(0, 1), (1, 2), (2, 3), (3, 4)]),
+    ],
+)
+def test_bytes_of_a_run_with_a_bad_byte_share_a_character_only_if_read_as_utf8(
+    byte_fallback, text, found
+):
+    pieces = ["<0xC3>", "<0xA9>", "<0xFF>", "a"]
+    assert spans(LLAMA, pieces, *pieces, byte_fallback=byte_fallback) == (text, found)
 
 
 def replacing(find, put):

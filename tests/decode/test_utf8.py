@@ -34,48 +34,10 @@ def test_holds_half_a_character():
     assert stream.held == b""
 
 
-def test_a_genuine_replacement_character_is_text():
-    assert fed(one_by_one("a\ufffdb".encode())) == ["a", "", "", "\ufffd", "b", ""]
-
-
-def test_a_byte_order_mark_is_text_wherever_it_stands():
-    assert "".join(fed(one_by_one("\ufeffa\ufeff".encode()))) == "\ufeffa\ufeff"
-
-
-def test_half_a_byte_order_mark_at_the_end_is_one_replacement_character():
-    assert fed([b"\xef\xbb"]) == ["", "\ufffd"]
-
-
-@pytest.mark.parametrize(
-    ("data", "out"),
-    [
-        ("C0 41", ["\ufffd", "A", ""]),
-        ("E0 80 80", ["", "\ufffd\ufffd", "\ufffd", ""]),
-        ("ED A0 80", ["", "\ufffd\ufffd", "\ufffd", ""]),
-        ("ED 9F BF", ["", "", "\ud7ff", ""]),
-        ("F4 90 80 80", ["", "\ufffd\ufffd", "\ufffd", "\ufffd", ""]),
-        ("F0 9F 41", ["", "", "\ufffdA", ""]),
-        ("E4 E4 BD A0", ["", "\ufffd", "", "你", ""]),
-        ("F5 80", ["\ufffd", "\ufffd", ""]),
-        ("F0 9F 98", ["", "", "", "\ufffd"]),
-    ],
-)
-def test_an_error_is_shown_at_the_byte_where_it_becomes_certain(data, out):
-    assert fed(one_by_one(bytes.fromhex(data))) == out
-
-
 def test_the_second_byte_of_a_surrogate_is_not_waited_for_as_the_codec_does():
     codec = codecs.getincrementaldecoder("utf-8")("replace")
     assert codec.decode(b"\xed\xa0") == ""
     assert StreamingDetokenizer().feed(b"\xed\xa0") == "\ufffd\ufffd"
-
-
-@pytest.mark.parametrize(
-    ("errors", "out"),
-    [("ignore", ["a", "", "b", "", ""]), ("backslashreplace", ["a", "\\xff", "b", "", "\\xe4"])],
-)
-def test_the_other_policies_say_what_becomes_of_invalid_bytes(errors, out):
-    assert fed([b"a", b"\xff", b"b", b"\xe4"], errors) == out
 
 
 def test_strict_refuses_the_chunk_and_keeps_the_state():
@@ -103,20 +65,6 @@ def test_flush_ends_the_stream_and_reset_begins_another():
         stream.feed(b"\xbd\xa0")
     stream.reset()
     assert stream.feed(b"\xbd\xa0") == "\ufffd\ufffd"
-
-
-def test_any_buffer_of_bytes_can_be_fed():
-    stream = StreamingDetokenizer()
-    assert stream.feed(bytearray(b"\xe4\xbd")) + stream.feed(memoryview(b"\xa0!")) == "你!"
-
-
-def test_a_rollback_says_how_many_characters_to_take_back():
-    stream = StreamingDetokenizer()
-    stream.feed(b"\xf0\x9f")
-    mark = stream.mark()
-    assert stream.feed(b"A") == "\ufffdA"
-    assert stream.rollback(mark) == 2
-    assert stream.feed(b"\x98\x80") == "😀"
 
 
 def test_a_mark_that_lies_ahead_is_refused():

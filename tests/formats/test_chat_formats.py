@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from laws.oracle import Certain, characters
+from laws.oracle import Certain, characters, ids_obey_the_law
 from work import lines_run
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
@@ -61,6 +61,15 @@ class Shown:
             self.calls[delta.call][1] += delta.text
 
 
+def read(chat: ChatStream[Any], answer: Any, size: int) -> Shown:
+    """Return what a stream shows of an answer in chunks of a size, and of its end."""
+    shown = Shown()
+    for at in range(0, len(answer), size):
+        shown.take(chat.feed(answer[at : at + size]))
+    shown.take(chat.flush())
+    return shown
+
+
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_after_every_id_what_is_shown_is_what_every_way_on_has_in_common(name: str) -> None:
@@ -93,10 +102,10 @@ def test_after_every_id_what_is_shown_is_what_every_way_on_has_in_common(name: s
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_chunks_copies_and_saved_states_give_the_same(name: str) -> None:
-    for case in cases(name)[::3]:
+    for case in cases(name):
         vocabulary, ids = vocabulary_of(name, units(pieces_of(case["pieces"])))
-        whole, chat = Shown(), chat_of(case, vocabulary)
-        whole.take(chat.feed(ids) + chat.flush())
+        chat = chat_of(case, vocabulary)
+        whole = read(chat, ids, len(ids))
         for size in (1, 4):
             shown, stream = Shown(), chat_of(case, vocabulary)
             for at in range(0, len(ids), size):
@@ -118,6 +127,7 @@ UNITS = ["a", "\n", Token("<think>"), Token("</think>"), "b"]
 STOPS = [("\n",), ("a\n",), ("\nb", "ab"), ("\n\n",), ("b\nb",)]
 HERMES = {"format": "qwen3_hermes"}
 VOCABULARY, IDS = vocabulary_of("qwen3_hermes", list(UNITS))
+UNIT_OF = dict(zip(IDS, UNITS, strict=True))
 
 
 @functools.cache
@@ -129,12 +139,12 @@ def runs_of(given: tuple[int, ...]) -> list[tuple[str, str]]:
     runs: list[tuple[str, str]] = []
     section = ""
     for i in [*given, None]:
-        for channel, text in plain.flush() if i is None else plain.push(IDS[i]):
+        for channel, text in plain.flush() if i is None else plain.push(i):
             if section == channel:
                 text = runs.pop()[1] + text
             runs.append((channel, text))
             section = channel
-        if i is not None and isinstance(UNITS[i], Token):
+        if i is not None and isinstance(UNIT_OF[i], Token):
             section = ""
     return runs
 
@@ -156,17 +166,10 @@ def test_stops_between_markers_show_what_is_certain(stop: tuple[str, ...], scope
             shown += characters([(channel, text)])
         return tuple(shown)
 
-    certain = Certain(final, [(i,) for i in range(len(UNITS))], 3)
-    pending: list[tuple[int, ...]] = [()]
-    for given in pending:
-        chat = chat_of(HERMES, VOCABULARY, stop_scope=scope, stop=stop)
-        shown: tuple[Any, ...] = ()
-        for i in given:
-            shown += characters(chat.push(IDS[i]))
-        assert shown == certain(given), [UNITS[i] for i in given]
-        assert shown + characters(chat.flush()) == certain.whole(given), [UNITS[i] for i in given]
-        if len(given) < 3:
-            pending += [(*given, i) for i in range(len(UNITS))]
+    def make() -> ChatStream[Any]:
+        return chat_of(HERMES, VOCABULARY, stop_scope=scope, stop=stop)
+
+    ids_obey_the_law(make, Certain(final, [(i,) for i in IDS], 3), IDS, 3)
 
 
 @pytest.mark.parametrize("stop", ["END", '"a"', "}"])
@@ -433,14 +436,9 @@ def test_a_name_that_is_too_long_is_no_name_however_the_text_is_cut(
         seen = []
         for size in (1, 2, 97, len(text)):
             chat = ChatStream(StreamingDetokenizer(), format=name)
-            shown = {"reasoning": "", "content": "", "tool_call": ""}
-            data = text.encode()
-            for at in range(0, len(data), size):
-                for delta in chat.feed(data[at : at + size]):
-                    shown[delta.channel] += delta.text
-            for delta in chat.flush():
-                shown[delta.channel] += delta.text
-            seen.append((shown, [(call.name, call.arguments) for call in chat.calls]))
+            shown = read(chat, text.encode(), size)
+            assert shown.calls == [[call.name, call.arguments] for call in chat.calls]
+            seen.append((shown.texts, shown.calls))
         assert seen == [seen[0]] * 4
         said = str(seen[0][1])
         assert ("n" * 250 in said and "code" not in said) == (length <= 256), said
@@ -465,10 +463,7 @@ def test_a_parameter_whose_name_is_too_long_is_text_like_all_behind_it(
     data = (call + rest).encode()
     for size in (1, 97, len(data)):
         chat = ChatStream(StreamingDetokenizer(), format=name)
-        deltas = [d for at in range(0, len(data), size) for d in chat.feed(data[at : at + size])]
-        deltas += chat.flush()
-        said = "".join([delta.text for delta in deltas if delta.channel == "content"])
-        assert said == rest
+        assert read(chat, data, size).texts["content"] == rest
         assert [(each.arguments, each.complete) for each in chat.calls] == [("{", False)]
 
 

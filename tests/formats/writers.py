@@ -6,6 +6,7 @@ In: reasoning, content, calls, text after them. Out: the answer in the notation 
 import json
 from typing import Any, NamedTuple, Sequence
 
+from .values import kind_of
 from .whole_text import NAMES
 
 TAGS = ("⟦<think>⟧\n", "\n⟦</think>⟧\n\n")
@@ -63,12 +64,8 @@ class Spoken(NamedTuple):
 
 
 def dumps(value: Any) -> str:
+    """Return a value as templates write it: strings as they are, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def value_text(value: Any) -> str:
-    """Return a parameter as templates write it: strings as they are, other values as JSON."""
-    return dumps(value)
 
 
 def write(
@@ -116,8 +113,7 @@ def write_kimi_k3(content: str, reasoning: str | None, calls: Sequence[Spoken], 
         return f"{head}{body}⟦<|close|>⟧{tag}⟦<|sep|>⟧"
 
     def kind(value: Any) -> str:
-        kinds = {str: "string", bool: "boolean", list: "array", dict: "object", type(None): "null"}
-        return kinds.get(type(value), "number")
+        return kind_of(value).replace("integer", "number")
 
     out = element("think", reasoning) if reasoning is not None else ""
     out += element("response", content) if content or start == "content" else ""
@@ -125,7 +121,7 @@ def write_kimi_k3(content: str, reasoning: str | None, calls: Sequence[Spoken], 
     said = ""
     for n, call in enumerate(calls):
         body = "".join(
-            element("argument", value_text(value), f' key="{key}" type="{kind(value)}"')
+            element("argument", dumps(value), f' key="{key}" type="{kind(value)}"')
             for key, value in call.arguments.items()
         )
         said += element("call", body, f' tool="{call.name}" index="{n + 1}"')
@@ -162,7 +158,7 @@ def parameters(
             for key, value in call.arguments.items():
                 kind = "true" if isinstance(value, str) else "false"
                 out += open_value.replace("KEY", key).replace("KIND", kind)
-                out += value_text(value) + close_value
+                out += dumps(value) + close_value
             out += close_call + end
         return out
 
@@ -345,10 +341,6 @@ def expected_id(name: str, call: Spoken) -> str | None:
 def schemas_for(calls: Sequence[Spoken]) -> list[dict[str, Any]]:
     """Return OpenAI's list of tools that types the arguments as they are."""
 
-    def schema(value: Any) -> dict[str, Any]:
-        kinds = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array"}
-        return {"type": kinds.get(type(value), "null" if value is None else "object")}
-
     return [
         {
             "type": "function",
@@ -356,7 +348,9 @@ def schemas_for(calls: Sequence[Spoken]) -> list[dict[str, Any]]:
                 "name": call.name,
                 "parameters": {
                     "type": "object",
-                    "properties": {key: schema(value) for key, value in call.arguments.items()},
+                    "properties": {
+                        key: {"type": kind_of(value)} for key, value in call.arguments.items()
+                    },
                 },
             },
         }

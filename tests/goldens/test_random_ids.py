@@ -11,10 +11,8 @@ from tokenizers import Tokenizer
 
 from detok_py import Detokenizer, load_tokenizer
 
-NAMES = (
-    *("bert_uncased", "deepseek_v3", "gemma2", "gpt2", "llama2", "llama3", "mistral_nemo"),
-    *("mistral_v1", "o200k", "phi3", "qwen2_5", "qwen3", "t5_small", "xlmr"),
-)
+from .test_golden_decode import JSON
+
 TEXT = 50  # ids of one text
 
 
@@ -52,12 +50,12 @@ def compare(data, folder, name, count):
 
 @pytest.mark.sampled(7)
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JSON)
 def test_random_ids_decode_as_hugging_face_decodes_them(data, tmp_path, name):
     compare(data, tmp_path, name, 10_000)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", JSON)
 def test_a_million_random_ids_decode_as_hugging_face_decodes_them(data, tmp_path, name):
     compare(data, tmp_path, name, 1_000_000)

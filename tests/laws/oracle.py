@@ -6,6 +6,7 @@ inputs that go on from it. `final_deltas` is such a function, written from the p
 and 5) by looking at every position of the text.
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -111,6 +112,28 @@ def obeys_the_law(
     first = make()
     state = first.save()
     return walk(nothing, state, flat(first.flush()), most)
+
+
+def ids_obey_the_law(
+    make: Callable[[], Any], certain: Certain, ids: Sequence[int], most: int
+) -> None:
+    """Push all sequences of at most `most` ids into a chat; after each id compare what is shown
+    with what is certain, and at the end with the final output, also behind a saved state.
+
+    A stream that comes out of the table must show the same.
+    """
+    sequences = [given for n in range(most + 1) for given in itertools.product(ids, repeat=n)]
+    for given in sequences:
+        for _ in range(2):
+            chat, shown = make(), ()
+            for at, token_id in enumerate(given, 1):
+                shown += characters(chat.push(token_id))
+                assert shown == certain(given[:at]), (given[:at], chat)
+            state = json.loads(json.dumps(chat.save()))
+            assert shown + characters(chat.flush()) == certain.whole(given), (given, chat)
+            again = make()
+            again.load(state)
+            assert shown + characters(again.flush()) == certain.whole(given), (given, chat)
 
 
 def ignores_cuts(

@@ -3,8 +3,6 @@ sequences, tags and half characters together; and that no stream sees another on
 """
 
 import functools
-import itertools
-import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 
 from detok_py import ChatStream, Detokenizer, StreamingDetokenizer, Vocabulary
 from detok_py.decode import text_stages, word_search
-from laws.oracle import Certain, characters, final_deltas, final_text
+from laws.oracle import Certain, characters, final_deltas, final_text, ids_obey_the_law
 from laws.reference import decode
 
 pytestmark = pytest.mark.slow
@@ -63,25 +61,6 @@ def text_of(ids: tuple[int, ...], whole: bool) -> str:
     return text + (stream.flush() if whole else "")
 
 
-def obeys(make: Any, certain: Certain, units: list[Any], most: int) -> None:
-    """Walk through all inputs of at most `most` units, a push each, and compare what is shown with
-    what is certain. A stream that comes out of the table must show the same.
-    """
-    for ids in itertools.product(units, repeat=most):
-        for _ in range(2):
-            chat = make()
-            shown: tuple[Any, ...] = ()
-            for at, unit in enumerate(ids, 1):
-                shown += characters(chat.push(unit))
-                assert shown == certain(ids[:at]), (ids[:at], chat)
-            state = json.loads(json.dumps(chat.save()))
-            whole = shown + characters(chat.flush())
-            assert whole == certain.whole(ids), (ids, chat)
-            again = make()
-            again.load(state)
-            assert shown + characters(again.flush()) == whole
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_stops_sequences_and_half_characters_show_what_is_certain(seed: int) -> None:
@@ -100,7 +79,7 @@ def test_stops_sequences_and_half_characters_show_what_is_certain(seed: int) -> 
 
     units = [(i,) for i in range(len(PIECES))]
     certain = Certain(answers(options["stop"], options["stop_ids"]), units, 3)
-    obeys(make, certain, list(range(len(PIECES))), 3)
+    ids_obey_the_law(make, certain, range(len(PIECES)), 3)
 
 
 # Every character that the clean-up names is spelled by a token, so that brute force finds nothing
@@ -123,7 +102,7 @@ def test_a_clean_up_in_front_of_stops_shows_what_is_certain(stop: tuple[str, ...
         return ChatStream(stream, stop, reasoning=None, tools=None, trim_artifacts=False)
 
     certain = Certain(final, [(i,) for i in range(len(SPACES))], 3)
-    obeys(make, certain, list(range(len(SPACES))), 2)
+    ids_obey_the_law(make, certain, range(len(SPACES)), 2)
 
 
 SMALL = [

@@ -69,11 +69,6 @@ def test_cuts_make_no_difference_to_stops(stops: tuple[str, ...]) -> None:
         ignores_cuts(lambda: StopStrings(stops), certain, text)
 
 
-def test_nothing_is_held_for_a_stop_with_another_stop_inside() -> None:
-    stops = StopStrings(["abcd", "bc"])
-    assert [stops.feed(letter) for letter in "aab"] == ["a", "a", ""]
-
-
 def channels_of(choose: random.Random) -> dict[str, Any]:
     """Return random stops, tags and artifacts over two letters, short enough to overlap, hide and
     contain each other often.

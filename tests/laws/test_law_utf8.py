@@ -149,17 +149,12 @@ def digests(data, name):
         "n2",
         pytest.param("b4", marks=pytest.mark.slow),
         pytest.param("b5", marks=pytest.mark.slow),
+        pytest.param("n3", marks=pytest.mark.soak),
     ],
 )
 def test_all_sequences_byte_by_byte_equal_the_text_decoders(data, name):
     alphabet, length, found = digests(data, name)
     assert digest_by_byte(alphabet, length) == found[f"bytes.{name}"]["sha256"]
-
-
-@pytest.mark.soak
-def test_all_sixteen_million_sequences_of_three_bytes_equal_the_text_decoders(data):
-    alphabet, length, found = digests(data, "n3")
-    assert digest_by_byte(alphabet, length) == found["bytes.n3"]["sha256"]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 of it, for player.py.
 
 `pytest -p recorder --record FILE` with this folder on the path. In: the tests as they are: those of
-the modules, the law tests beside brute force, the torture list, the wire vectors. Out: a recording.
-What a test asserts here holds wherever the recording plays: a call that gives there what it gave
-here has passed the same test. Only calls from outside are written down, not those that detok_py
-makes itself.
+the modules, the law tests beside brute force, the conformance suite, the torture list, the wire
+vectors. Out: a recording. What a test asserts here holds wherever the recording plays: a call that
+gives there what it gave here has passed the same test. Only calls from outside are written down,
+not those that detok_py makes itself.
 
 A test that makes very many calls is sampled by objects: the more it has made, the fewer new objects
 are recorded, and each for its whole life. What cannot be written down (a function as an argument, a

@@ -35,12 +35,13 @@ def fingerprint(data: Path | None) -> str:
         ROOT / "tests" / "conftest.py",
         ROOT / "tests" / "vectors" / "wire.json",
     ]
-    files += [
-        file
-        for name in RECORDED
-        for file in (sorted((ROOT / name).glob("*.py")) if name.count(".") == 0 else [ROOT / name])
-    ]
-    for path in [*files, *([data / "torture.json"] if data else [])]:
+    for name in RECORDED:
+        recorded = ROOT / name
+        files += [recorded] if recorded.is_file() else sorted(recorded.glob("*.py"))
+    files += sorted((ROOT / "conformance").glob("*.json"))
+    if data:
+        files += [data / "torture.json", *sorted((data / "utf8").glob("*.json"))]
+    for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -82,10 +83,8 @@ def record(path: Path, tier: str, every: int) -> None:
     environment = dict(
         os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(HERE)]), DETOK_PROFILE="test"
     )
-    for name in [
-        name for name in environment if name.startswith("PYTEST_")
-    ]:  # what this process's own pytest has said to its children
-        del environment[name]
+    # Without what this process's own pytest has said to its children.
+    environment = {key: environment[key] for key in environment if not key.startswith("PYTEST_")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"a recorded test failed:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")

@@ -8,31 +8,7 @@ from detok_py import StreamingDetokenizer, last_complete_utf8_end, utf8_expected
 
 say("lengths", [utf8_expected_len(byte) for byte in range(256)])
 
-EDGES = [
-    0x00,
-    0x41,
-    0x7F,
-    0x80,
-    0x8F,
-    0x90,
-    0x9F,
-    0xA0,
-    0xBF,
-    0xC0,
-    0xC2,
-    0xDF,
-    0xE0,
-    0xE1,
-    0xED,
-    0xEE,
-    0xEF,
-    0xF0,
-    0xF1,
-    0xF3,
-    0xF4,
-    0xF5,
-    0xFF,
-]
+EDGES = list(bytes.fromhex("00 41 7F 80 8F 90 9F A0 BF C0 C2 DF E0 E1 ED EE EF F0 F1 F3 F4 F5 FF"))
 for first in EDGES:
     row = []
     for second in EDGES:

@@ -6,6 +6,7 @@ import json
 import random
 
 import pytest
+from small_tokenizers import added
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers.added import AddedTokens
@@ -14,14 +15,7 @@ from detok_py.tokenizers.templates import compile_post_processor
 
 
 def token(number: int, content: str, **flags: bool) -> dict:
-    usual = {
-        "lstrip": False,
-        "rstrip": False,
-        "single_word": False,
-        "normalized": False,
-        "special": False,
-    }
-    return {"id": number, "content": content, **usual, **flags}
+    return {**added(content, number, special=False), "normalized": False, **flags}
 
 
 def test_the_longest_token_at_a_position_wins():
@@ -52,13 +46,13 @@ def test_single_word_matches_only_between_non_word_characters():
 
 
 def test_raw_tokens_match_before_normalization_and_the_others_after():
-    added = AddedTokens([token(1, "YES"), token(2, "No", normalized=True)], str.lower)
-    assert added.split("yes YES NO") == ["yes ", 1, " ", 2]
+    tokens = AddedTokens([token(1, "YES"), token(2, "No", normalized=True)], str.lower)
+    assert tokens.split("yes YES NO") == ["yes ", 1, " ", 2]
 
 
 def test_skip_special_treats_special_tokens_as_text():
-    added = AddedTokens([token(1, "<s>", special=True), token(2, "<t>")])
-    assert added.split("<s><t>", skip_special=True) == ["<s>", 2]
+    tokens = AddedTokens([token(1, "<s>", special=True), token(2, "<t>")])
+    assert tokens.split("<s><t>", skip_special=True) == ["<s>", 2]
 
 
 def test_an_empty_text_has_no_parts():

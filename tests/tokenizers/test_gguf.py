@@ -23,6 +23,7 @@ from small_tokenizers import (
     UNUSED,
     USER_DEFINED,
     byte_level,
+    character_map,
     gguf,
     gguf_string,
     gguf_value,
@@ -31,16 +32,14 @@ from small_tokenizers import (
     spm_vocab,
     write,
 )  # fmt: skip
-from test_normalize import charsmap
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers import load_tokenizer
-from detok_py.tokenizers.gguf import from_metadata, read_metadata
+from detok_py.tokenizers.gguf import read_metadata
 
 
-def load(values, **options):
-    data = gguf(values, **options)
-    return from_metadata(read_metadata(io.BytesIO(data), len(data), "x.gguf"), "x.gguf")
+def load(values):
+    return load_tokenizer({"x.gguf": gguf(values)})
 
 
 class Counted(io.BytesIO):
@@ -403,7 +402,7 @@ def test_a_token_of_t5_that_is_not_used_has_its_score_all_the_same():
 
 
 def test_a_character_map_is_used_when_something_is_encoded():
-    tokenizer = load(t5_values(precompiled_charsmap=(ARRAY, (U8, list(charsmap({b"A": "a"}))))))
+    tokenizer = load(t5_values(precompiled_charsmap=(ARRAY, (U8, list(character_map({"A": "a"}))))))
     assert tokenizer.encode("A", add_special_tokens=False) == [3]
 
 

@@ -34,7 +34,6 @@ from small_tokenizers import (
     sentencepiece,
     tekken,
     unigram,
-    write,
 )  # fmt: skip
 
 from detok_py.errors import DetokError, TokenizerFormatError
@@ -289,17 +288,13 @@ def test_counts_larger_than_the_file_allocate_nothing():
             )
 
 
-@pytest.mark.parametrize(("values", "factor"), [(llama_values(), 4), (gpt2_values(), 4)])
-def test_a_gguf_header_takes_at_most_four_times_its_size(values, factor):
+@pytest.mark.parametrize("values", [llama_values(), gpt2_values()], ids=["llama", "gpt2"])
+def test_a_gguf_header_takes_at_most_four_times_its_size(values):
     # Large enough that Python's fixed costs do not matter.
     filler = {f"other.{i}": (STRING, "x" * 1000) for i in range(1000)}
     data = gguf({**filler, **values})
-    tracemalloc.start()
-    try:
-        load_gguf(data)
-        assert tracemalloc.get_traced_memory()[1] < factor * len(data)
-    finally:
-        tracemalloc.stop()
+    assert peak_of(load_gguf, data) < 4 * len(data)
+    assert survives(load_gguf, data)
 
 
 # JSON
@@ -481,16 +476,6 @@ def test_a_tekken_file_may_have_as_many_special_tokens_as_it_says():
 def test_a_tekken_pattern_of_5000_letters_is_refused():
     with pytest.raises(TokenizerFormatError, match="2048"):
         tekken_file.parse(json.dumps(tekken(pattern="x" * 5000)).encode())
-
-
-def test_a_missing_file_is_an_os_error(tmp_path: Path):
-    file = write(tmp_path, byte_level())
-    file.unlink()
-    with pytest.raises(FileNotFoundError):
-        load_tokenizer(file)
-    file.mkdir()
-    with pytest.raises(TokenizerFormatError):
-        load_tokenizer(file)
 
 
 def test_half_a_surrogate_pair_in_a_special_token_is_refused():

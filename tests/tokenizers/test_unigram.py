@@ -7,7 +7,7 @@ import random
 from array import array
 
 import pytest
-from test_normalize import charsmap
+from small_tokenizers import character_map
 
 from detok_py.errors import TokenizerFormatError, VocabularyError
 from detok_py.tokenizers.spm_encode import encoder
@@ -112,5 +112,5 @@ def test_a_letter_that_a_user_defined_is_never_unknown():
 
 
 def test_the_map_of_characters_is_used_where_spaces_stay():
-    encode = of_sentencepiece({"a": 0.0, " ": 0.0}, precompiled_charsmap=charsmap({b"A": "a"}))
+    encode = of_sentencepiece({"a": 0.0, " ": 0.0}, precompiled_charsmap=character_map({"A": "a"}))
     assert encode("A  a") == [1, 2, 2, 1]
