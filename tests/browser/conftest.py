@@ -6,21 +6,26 @@ Playwright's sync API has run in a process, `asyncio.run` no longer works there.
 """
 
 import contextlib
+import io
+import json
 import re
 import runpy
-import socket
-import threading
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import browsers
 import pytest
 from chat_fixtures import fixtures
+from frame_proxy import CuttingProxy
 from library_rig import LibraryServer
 from playwright.sync_api import Error, expect
 from served_bridge import Bridge
+from static_folder import serving
+
+from detok_py.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
@@ -84,6 +89,94 @@ def server() -> Any:
         yield running
 
 
+CHAT = """<!doctype html><title>chat</title><input aria-label="Message"><main></main><script>
+document.querySelector("input").onkeydown = async ({ key }) => {
+  if (key !== "Enter") return;
+  const { body } = await fetch("/v1/chat/completions", { method: "POST", body: "{}" });
+  let decoder = new TextDecoder(), lines = "";
+  for (let reader = body.getReader(), part; !(part = await reader.read()).done;) {
+    if (ALONE) decoder = new TextDecoder();
+    lines += decoder.decode(part.value, { stream: !ALONE });
+    for (let at; (at = lines.indexOf("\\n")) >= 0; lines = lines.slice(at + 1)) {
+      const line = lines.slice(0, at);
+      if (line.startsWith("data: {"))
+        document.querySelector("main").append(JSON.parse(line.slice(6)).choices[0].delta.content);
+    }
+  }
+};
+</script>"""
+
+
+@pytest.fixture
+def chat_pages(tmp_path: Path) -> Any:
+    """The addresses of a chat page that decodes each chunk alone, and of one that does not."""
+    for name in ("true", "false"):
+        (tmp_path / f"{name}.html").write_text(CHAT.replace("ALONE", name))
+    with serving(tmp_path) as address:
+        yield [f"{address}/{name}.html" for name in ("true", "false")]
+
+
+# ------------------------------------------------------------------- `detok check`, as in a shell
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def detok() -> Any:
+    """Run the command in a thread of this process: Playwright's sync API may already have a loop in
+    the main one.
+    """
+
+    def run(words: list[str]) -> Any:
+        try:
+            return main(words)
+        except SystemExit as error:  # what argparse raises
+            return error.code
+
+    def detok(*words: Any) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            ThreadPoolExecutor(1) as thread,
+        ):
+            code = thread.submit(run, [str(word) for word in words]).result()
+        return Done(code, out.getvalue(), err.getvalue())
+
+    return detok
+
+
+@pytest.fixture
+def found_browser(
+    browser_name: str, browser_type_launch_args: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """The name of the browser that is being tested, whose program `detok check` finds."""
+    monkeypatch.setenv(f"DETOK_{browser_name.upper()}", browser_type_launch_args["executable_path"])
+    return browser_name
+
+
+@pytest.fixture
+def check(detok: Any, found_browser: str) -> Any:
+    """Run `detok check` with the browser that is being tested."""
+    return lambda *words: detok("check", "--browser", found_browser, "--quiet", "200", *words)
+
+
+@pytest.fixture
+def judge(check: Any) -> Any:
+    """Run `detok check`; return its exit code and its verdict."""
+
+    def judge(*words: Any) -> tuple[int, Any]:
+        done = check(*words, "--json", "-")
+        assert done.err == ""
+        return done.code, json.loads(done.out)
+
+    return judge
+
+
 # ---------------------------------------------------------------- the page, served by a real bridge
 
 RECORDER = (Path(__file__).parent / "recorder.js").read_text("utf-8")
@@ -113,18 +206,22 @@ def start_bridge() -> Any:
         one.stop()
 
 
+def heard(page: Any) -> list[str]:
+    """Return a list that takes the console's messages of a page, and its errors."""
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(f"pageerror: {error}"))
+    return complaints
+
+
 class DemoPage:
     """The page with a recorder in it, the console's messages, and the URLs that it requested."""
 
     def __init__(self, page: Any, url: str) -> None:
         self.page = page
         self.url = url
-        self.complaints: list[str] = []
+        self.complaints = heard(page)
         self.requested: list[str] = []
-        page.on(
-            "console", lambda message: self.complaints.append(f"{message.type}: {message.text}")
-        )
-        page.on("pageerror", lambda error: self.complaints.append(f"pageerror: {error}"))
         page.on("request", lambda request: self.requested.append(request.url))
         page.add_init_script(RECORDER)
 
@@ -141,21 +238,22 @@ class DemoPage:
             if line in self.complaints:
                 self.complaints.remove(line)
 
-    def in_mid_answer(self, act: str) -> None:
-        """Let the page act once, by itself, when it has shown 31 characters of an answer: the
-        answer may be over before a test has looked at it. `acted` says what it had shown.
+    def in_mid_answer(self, act: str, when: str = "pane.textContent.length > 30") -> None:
+        """Let the page act once, by itself, when it has shown 31 characters of an answer, or when
+        something else is true: the answer may be over before a test has looked at it. `acted` says
+        what it had shown.
         """
         self.page.add_init_script(
             """if (!sessionStorage.getItem("shown")) document.addEventListener("DOMContentLoaded", () => {
               const pane = document.querySelector("[data-pane=held]");
               const look = new MutationObserver(() => {
-                if (pane.textContent.length <= 30) return;
+                if (!(WHEN)) return;
                 look.disconnect();
                 sessionStorage.setItem("shown", pane.textContent);
                 ACT;
               });
-              look.observe(pane, { childList: true, characterData: true, subtree: true });
-            });""".replace("ACT", act)
+              look.observe(document.body, { childList: true, characterData: true, subtree: true });
+            });""".replace("ACT", act).replace("WHEN", when)
         )
 
     def acted(self) -> str:
@@ -174,21 +272,15 @@ class DemoPage:
 
     @property
     def alert(self) -> str:
-        return (
-            str(self.page.locator("#alert").text_content())
-            if self.page.locator("#alert").is_visible()
-            else ""
-        )
+        alert = self.page.locator("#alert")
+        return str(alert.text_content()) if alert.is_visible() else ""
 
     def text(self, pane: str) -> str:
         return str(self.page.locator(f"[data-pane={pane}]").text_content())
 
     def seen(self, pane: str) -> dict[str, Any]:
-        """Return what the recorder saw in a pane since `begin`."""
+        """Return what the recorder saw in a pane since `recorder.begin()`."""
         return dict(self.page.evaluate("pane => recorder.seen(pane)", pane))
-
-    def begin(self) -> None:
-        self.page.evaluate("() => recorder.begin()")
 
     def stream_text(
         self, text: str, *, cut: str = "byte", pace: int = 5000, fault: str = ""
@@ -259,12 +351,22 @@ def booted_once(browser: Any, bridge: Bridge, browser_context_args: dict[str, An
     context.close()
 
 
+# What an earlier test has chosen.
+CHOOSE_NOTHING = """() => {
+  document.getElementById("tab-tokens").click();
+  document.getElementById("stop-strings").value = "";
+  document.getElementById("channels").checked = false;
+}"""
+
+
 @pytest.fixture
 def booted(booted_once: Any) -> Any:
     """The page, booted once for all tests that only stream: Python needs a second to start, a text
     a tenth of one.
     """
     booted_once.page.bring_to_front()  # in Firefox, a page behind another one has no focus
+    booted_once.page.set_viewport_size(SETTINGS["viewport"])
+    booted_once.page.evaluate(CHOOSE_NOTHING)
     return booted_once
 
 
@@ -275,106 +377,21 @@ def demo(page: Any, bridge: Bridge) -> DemoPage:
 
 
 @pytest.fixture
-def first_visit(browser: Any, bridge: Bridge, browser_context_args: dict[str, Any]) -> Any:
+def first_visit(new_context: Any, bridge: Bridge) -> Any:
     """The page of a reader who has nothing against motion: it plays its introduction."""
-    context = browser.new_context(**browser_context_args)
+    context = new_context()
     context.add_init_script(
         """const matching = matchMedia;
         window.matchMedia = (query) =>
           matching(query.replace("(prefers-reduced-motion: reduce)", "not all"));"""
     )
-    yield DemoPage(context.new_page(), bridge.url)
-    context.close()
+    return DemoPage(context.new_page(), bridge.url)
 
 
 @pytest.fixture
 def new_demo(page: Any) -> Any:
     """The page of a bridge that the test started itself."""
     return lambda url: DemoPage(page, url)
-
-
-class CuttingProxy:
-    """Stands between page and bridge, byte for byte, and cuts the WebSockets that go through it
-    when it is told to.
-
-    The bridge answers to its own address only, so Host and Origin are put right on the way.
-    """
-
-    def __init__(self, target: str) -> None:
-        self.target = ("127.0.0.1", int(target.rpartition(":")[2]))
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.cuts = 0
-        # How many bytes each WebSocket may send to the page before it is cut: the first one's, the
-        # second one's, …; none: as many as come.
-        self.budgets: list[int] = []
-        self.sockets: list[tuple[socket.socket, socket.socket]] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        """Reset every WebSocket that is open now, in both directions."""
-        sockets, self.sockets = self.sockets, []
-        self.cuts += len(sockets)
-        for pair in sockets:
-            for one in pair:
-                hang_up(one)
-
-    def close(self) -> None:
-        self.listener.close()
-        self.cut()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        server = socket.create_connection(self.target)
-        left = [1 << 60]
-
-        def spend(data: bytes) -> bytes:
-            left[0] -= len(data)
-            if left[0] <= 0:
-                self.cuts += 1
-                client.sendall(data[: len(data) + left[0]])
-                raise ConnectionResetError
-            return data
-
-        threading.Thread(target=pass_on, args=(server, client, spend), daemon=True).start()
-        ours, theirs = f"127.0.0.1:{self.port}".encode(), f"127.0.0.1:{self.target[1]}".encode()
-
-        def put_right(data: bytes) -> bytes:
-            if b"\r\nUpgrade: websocket" in data or b"\r\nupgrade: websocket" in data:
-                self.sockets.append((client, server))
-                left[0] = self.budgets.pop(0) if self.budgets else left[0]
-            return data.replace(ours, theirs) if b" HTTP/1.1\r\n" in data else data
-
-        pass_on(client, server, put_right)
-
-
-def pass_on(
-    source: socket.socket, target: socket.socket, change: Callable[[bytes], bytes] = bytes
-) -> None:
-    """Copy bytes until one of the two sockets ends, then end both."""
-    try:
-        while data := source.recv(1 << 16):
-            target.sendall(change(data))
-    except OSError:
-        pass  # cut, by us or by them
-    hang_up(source)
-    hang_up(target)
-
-
-def hang_up(one: socket.socket) -> None:
-    try:
-        one.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # already gone
-    one.close()
 
 
 @pytest.fixture
@@ -413,11 +430,7 @@ def open_library(browser: Any, served: LibraryServer, browser_context_args: dict
         context = browser.new_context(**browser_context_args)
         contexts.append(context)
         page = context.new_page()
-        page.complaints = []
-        page.on(
-            "console", lambda message: page.complaints.append(f"{message.type}: {message.text}")
-        )
-        page.on("pageerror", lambda error: page.complaints.append(f"pageerror: {error}"))
+        page.complaints = heard(page)
         page.goto(f"{served.url}/pages/{kind}.html")
         page.wait_for_function("() => window.lib")
         return page

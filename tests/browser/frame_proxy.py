@@ -1,5 +1,5 @@
-"""A proxy between page and bridge that knows where the bridge's WebSocket frames end: it can cut
-after any of them, and slow them down.
+"""Proxies between page and bridge that cut WebSockets: after any of the bridge's frames, which can
+also be slowed down, or after any byte.
 
 The bridge answers to its own address only, so Host and Origin are put right on the way.
 """
@@ -11,24 +11,11 @@ import time
 from collections.abc import Iterator
 
 
-class FrameProxy:
-    """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended;
-    when it is used up: never.
-
-    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
-    two. Where they are set, a frame that ends with `stop_after` is the last until `go` is set, and
-    one with `stop_before` in it waits for that. Of `instead`, the first is replaced by the second,
-    which is as long.
-    """
+class Proxy:
+    """Passes all on, byte for byte; `_stream` passes on what a WebSocket sends to the page."""
 
     def __init__(self, target: str) -> None:
         self.target = ("127.0.0.1", int(target.rpartition(":")[2]))
-        self.cuts: list[int] = []
-        self.frames: list[int] = []
-        self.pause = 0.0
-        self.stop_after = self.stop_before = b""
-        self.instead = (b"", b"")
-        self.go = threading.Event()
         self.open: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -38,8 +25,7 @@ class FrameProxy:
     def close(self) -> None:
         """End it with every connection."""
         hang_up(self.listener)
-        for one in list(self.open):
-            hang_up(one)
+        self._end(*self.open)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -64,15 +50,43 @@ class FrameProxy:
     def _down(self, server: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
             data = server.recv(1 << 16)
-            if data.startswith(b"HTTP/1.1 101"):
-                self._frames(data, server, client)
-            else:
-                while data:
-                    client.sendall(data)
-                    data = server.recv(1 << 16)
+            pass_on = self._stream if data.startswith(b"HTTP/1.1 101") else self._all
+            pass_on(data, server, client)
         self._end(client, server)
 
-    def _frames(self, data: bytes, server: socket.socket, client: socket.socket) -> None:
+    def _all(self, data: bytes, server: socket.socket, client: socket.socket) -> None:
+        while data:
+            client.sendall(data)
+            data = server.recv(1 << 16)
+
+    _stream = _all
+
+    def _end(self, *sockets: socket.socket) -> None:
+        for one in sockets:
+            hang_up(one)
+            self.open.discard(one)
+
+
+class FrameProxy(Proxy):
+    """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended;
+    when it is used up: never.
+
+    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
+    two. Where they are set, a frame that ends with `stop_after` is the last until `go` is set, and
+    one with `stop_before` in it waits for that. Of `instead`, the first is replaced by the second,
+    which is as long.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.cuts: list[int] = []
+        self.frames: list[int] = []
+        self.pause = 0.0
+        self.stop_after = self.stop_before = b""
+        self.instead = (b"", b"")
+        self.go = threading.Event()
+        super().__init__(target)
+
+    def _stream(self, data: bytes, server: socket.socket, client: socket.socket) -> None:
         cut = self.cuts.pop(0) if self.cuts else None
         number = len(self.frames)
         self.frames.append(0)
@@ -91,10 +105,35 @@ class FrameProxy:
             if self.frames[number] == cut:
                 return
 
-    def _end(self, *sockets: socket.socket) -> None:
-        for one in sockets:
-            hang_up(one)
-            self.open.discard(one)
+
+class CuttingProxy(Proxy):
+    """`budgets` has, for each WebSocket to come, how many bytes it may send to the page before it
+    is cut; when it is used up: as many as come. `cuts` counts.
+    """
+
+    def __init__(self, target: str) -> None:
+        self.cuts = 0
+        self.budgets: list[int] = []
+        self.streams: list[tuple[socket.socket, socket.socket]] = []
+        super().__init__(target)
+
+    def cut(self) -> None:
+        """End every WebSocket that is open now, in both directions."""
+        streams, self.streams = self.streams, []
+        self.cuts += len(streams)
+        for pair in streams:
+            self._end(*pair)
+
+    def _stream(self, data: bytes, server: socket.socket, client: socket.socket) -> None:
+        left = self.budgets.pop(0) if self.budgets else 1 << 60
+        self.streams.append((server, client))
+        while data and left > len(data):
+            client.sendall(data)
+            left -= len(data)
+            data = server.recv(1 << 16)
+        if data:
+            client.sendall(data[:left])
+            self.cuts += 1
 
 
 def frames(data: bytes, source: socket.socket) -> Iterator[bytes]:
@@ -112,13 +151,11 @@ def frames(data: bytes, source: socket.socket) -> Iterator[bytes]:
 def frame_size(data: bytes) -> int | None:
     if len(data) < 2:
         return None
-    length, head = data[1] & 127, 2
-    if length > 125:
-        head += 2 if length == 126 else 8
-        if len(data) < head:
-            return None
-        length = int.from_bytes(data[2:head], "big")
-    return head + length
+    length = data[1] & 127
+    head = 2 + {126: 2, 127: 8}.get(length, 0)
+    if len(data) < head:
+        return None
+    return head + (int.from_bytes(data[2:head], "big") if head > 2 else length)
 
 
 def hang_up(one: socket.socket) -> None:

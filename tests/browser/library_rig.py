@@ -3,17 +3,21 @@ policy, its sockets, its counters.
 """
 
 import asyncio
+import hashlib
 import json
+import lzma
 import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from bridge_rig import VOCABULARY
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from detok_py import Vocabulary, load_tokenizer
 from detok_py.bridge.assets import TYPES, Assets, File
 from detok_py.bridge.attached import AttachedEngine
 from detok_py.bridge.engines import Engine
@@ -50,6 +54,18 @@ class Peer:
         await self.say(
             "hello", protocol=wire.SUBPROTOCOL, **{"engine": {"name": "script"}, **fields}
         )
+
+    async def begin(self, data: str, **fields: Any) -> dict[str, Any]:
+        """Say hello with these fields, hear a question, begin its answer; return the question."""
+        await self.hello(**fields)
+        asked = await self.hear()
+        await self.say("started", id=asked["id"], data=data, position=0)
+        return asked
+
+    async def finish(self, asked: dict[str, Any], content: bytes, **count: int) -> None:
+        """End an answer that had this content in its frames, of so many `tokens` or `bytes`."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        await self.say("finished", id=asked["id"], reason="eos", sha256=sha256, **count)
 
     async def say(self, kind: str, **fields: Any) -> None:
         await self.text(wire.message(kind, **fields))
@@ -107,12 +123,21 @@ class LibraryServer:
         app.router.routes[:0] = [
             Route("/given/{name:path}", self._answer),
             WebSocketRoute("/script", self._play),
+            WebSocketRoute("/cut/{frames:int}/stream", self._cut),
         ]
-        app.router.routes.insert(0, WebSocketRoute("/cut/{frames:int}/stream", self._cut))
         gate = Gate(app, names_of("127.0.0.1", port), metrics=self.bridge.metrics)
         self._server = Server(self.bridge, gate, sock)
         self._thread = threading.Thread(target=lambda: asyncio.run(self._server.serve()))
         self._thread.start()
+
+    def give_tokenizer(self, data: Path, name: str) -> Vocabulary:
+        """Serve the vocabulary of a real tokenizer as /given/<name>.detok; return it."""
+        file = data / "tokenizers" / name / "tokenizer.json.xz"
+        if not file.exists():
+            pytest.skip(f"{name}'s tokenizer.json is not in the test data")
+        vocabulary = load_tokenizer(lzma.decompress(file.read_bytes())).vocabulary
+        self.given[f"{name}.detok"] = (200, {}, vocabulary.pack())
+        return vocabulary
 
     def close(self) -> None:
         for gate in self.gates.values():

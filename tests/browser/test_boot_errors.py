@@ -11,16 +11,10 @@ import pytest
 from local_server import local_server
 from playwright.sync_api import expect
 
+from detok_py.bridge.assets import TYPES
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"/src/": ROOT / "web" / "src", "/runtime/": ROOT / ".build" / "runtime"}
-TYPES = {
-    ".js": "text/javascript",
-    ".mjs": "text/javascript",
-    ".wasm": "application/wasm",
-    ".bin": "application/octet-stream",
-    ".zip": "application/zip",
-    ".json": "application/json",
-}
 SCRIPT = """
 import { warmUp } from "/src/index.js";
 const options = location.hash ? { runtime: location.hash.slice(1), cache: false } : {};
@@ -30,74 +24,34 @@ document.querySelector("output").textContent = JSON.stringify({ name, kind, mess
 PAGE = b"""<!doctype html><link rel="icon" href="data:,"><output></output><script type="module" src="/page.js"></script>"""
 ALLOWED = "script-src 'self' 'wasm-unsafe-eval'"
 
-# What is wrong: of one file (by its end) the status, the type or the headers. Then the kind, and
-# what the sentence names.
+WORKER, MODULE = "/src/decoder-worker.js", "/runtime/micropython.mjs"
+WASM, PARTS = "/runtime/micropython.wasm", "/runtime/detok_micropython.bin"
+
+# What is wrong: of one file (by its end) the status, the type or the headers. Then what the
+# sentence names.
 FAULTS = {
-    "no worker": ("worker.js", {"status": 404}, "network", ["/src/decoder-worker.js", "404"]),
-    "no micropython.mjs": (
-        "micropython.mjs",
-        {"status": 404},
-        "network",
-        ["/runtime/micropython.mjs", "404"],
-    ),
-    "no micropython.wasm": (
-        "micropython.wasm",
-        {"status": 500},
-        "network",
-        ["/runtime/micropython.wasm", "500"],
-    ),
-    "no modules": (
-        "detok_micropython.bin",
-        {"status": 404},
-        "network",
-        ["/runtime/detok_micropython.bin", "404"],
-    ),
-    "a page instead of a file": (
-        "micropython.wasm",
-        {"type": "text/html"},
-        "policy",
-        ["/runtime/micropython.wasm", "text/html"],
-    ),
-    "worker is plain text": (
-        "worker.js",
-        {"type": "text/plain"},
-        "policy",
-        ["/src/decoder-worker.js", "text/plain"],
-    ),
-    "module is plain text": (
-        "micropython.mjs",
-        {"type": "text/plain"},
-        "policy",
-        ["/runtime/micropython.mjs", "text/plain"],
-    ),
+    "no worker": (WORKER, {"status": 404}, [WORKER, "404"]),
+    "no micropython.mjs": (MODULE, {"status": 404}, [MODULE, "404"]),
+    "no micropython.wasm": (WASM, {"status": 500}, [WASM, "500"]),
+    "no modules": (PARTS, {"status": 404}, [PARTS, "404"]),
+    "a page instead of a file": (WASM, {"type": "text/html"}, [WASM, "text/html"]),
+    "worker is plain text": (WORKER, {"type": "text/plain"}, [WORKER, "text/plain"]),
+    "module is plain text": (MODULE, {"type": "text/plain"}, [MODULE, "text/plain"]),
     "worker forbidden": (
         "/",
         {"policy": ALLOWED + "; worker-src 'none'"},
-        "policy",
-        ["/src/decoder-worker.js", "worker-src"],
+        [WORKER, "worker-src"],
     ),
-    "no WebAssembly": (
-        "worker.js",
-        {"policy": "script-src 'self'"},
-        "policy",
-        ["/src/decoder-worker.js", "'wasm-unsafe-eval'"],
-    ),
-    "requests forbidden": (
-        "",
-        {"policy": ALLOWED + "; connect-src 'none'"},
-        "policy",
-        ["connect-src"],
-    ),
+    "no WebAssembly": (WORKER, {"policy": "script-src 'self'"}, [WORKER, "'wasm-unsafe-eval'"]),
+    "requests forbidden": ("", {"policy": ALLOWED + "; connect-src 'none'"}, ["connect-src"]),
     "worker without the page's embedder policy": (
         "/",
         {"embedder": "require-corp"},
-        "policy",
-        ["/src/decoder-worker.js", "Cross-Origin-Embedder-Policy"],
+        [WORKER, "Cross-Origin-Embedder-Policy"],
     ),
     "another policy for trusted types": (
         "/",
         {"policy": ALLOWED + "; require-trusted-types-for 'script'; trusted-types other"},
-        "policy",
         ["detok-library"],
     ),
 }
@@ -121,7 +75,8 @@ class Files(http.server.BaseHTTPRequestHandler):
             file = folder / path.removeprefix(start)
             if path.startswith(start) and file.is_file():
                 body = b"<!doctype html>" if fault.get("type") == "text/html" else file.read_bytes()
-                return self._answer(200, TYPES[file.suffix], body, fault)
+                type_ = TYPES.get(file.suffix, "application/octet-stream")
+                return self._answer(200, type_, body, fault)
         return self._answer(404, "text/plain", b"not here", {})
 
     def _answer(self, status, type_, body, fault):
@@ -154,8 +109,9 @@ def told(page, site, end, fault, runtime=""):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_page_is_told_what_failed_and_does_not_wait(page, site, fault):
-    end, what, kind, named = FAULTS[fault]
+    end, what, named = FAULTS[fault]
     said = told(page, site, end, what)
+    kind = "network" if "status" in what else "policy"
     assert (said["name"], said["kind"]) == ("DetokError", kind), said
     for word in named:
         assert word in said["message"], said

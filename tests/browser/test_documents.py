@@ -53,10 +53,7 @@ if (language === "vue") {
 
 
 def compiled(block: Block) -> str:
-    """Return a component as JavaScript; JSX is left to esbuild."""
-    if block.language == "jsx":
-        return block.text
-    SOURCES.mkdir(parents=True, exist_ok=True)
+    """Return a component of Svelte or Vue as JavaScript."""
     source = SOURCES / f"block.{block.language}"
     source.write_text(block.text, encoding="utf-8")
     script = SOURCES / "compile.cjs"
@@ -69,11 +66,11 @@ def compiled(block: Block) -> str:
 
 def bundled(block: Block) -> str:
     """Bundle a component with what mounts it; return where the bridge serves it."""
-    name = "block-" + re.sub(r"\W", "-", str(block))
-    file = f"{name}.code.{'jsx' if block.language == 'jsx' else 'js'}"
-    code = compiled(block)
     SOURCES.mkdir(parents=True, exist_ok=True)
-    (SOURCES / file).write_text(code, encoding="utf-8")
+    is_jsx = block.language == "jsx"  # esbuild reads it
+    name = "block-" + re.sub(r"\W", "-", str(block))
+    file = f"{name}.code.{'jsx' if is_jsx else 'js'}"
+    (SOURCES / file).write_text(block.text if is_jsx else compiled(block), encoding="utf-8")
     (SOURCES / f"{name}.js").write_text(MOUNT[block.language].format(file=file), encoding="utf-8")
     command = ["node", "tools/build_examples.mjs", str(SOURCES / f"{name}.js")]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
@@ -94,25 +91,13 @@ def page_of(block: Block, sha256: str) -> str:
     return PAGE.format(imports=imports, sha256=sha256, script=script)
 
 
-def cases() -> list[Any]:
-    found = []
-    for block in BLOCKS:
-        marks = [pytest.mark.full] if block.language == "svelte" else []
-        found.append(pytest.param(block, id=str(block), marks=marks))
-    return found
-
-
 @pytest.fixture
 def reader(page: Any, bridge: Any, tmp_path: Any) -> Any:
     """Open a block as a page of the bridge, with the addresses that the documents name."""
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "console",
-        lambda message: (
-            complaints.append(message.text) if message.type in ("error", "warning") else None
-        ),
-    )
+    wrong = ("error", "warning")
+    page.on("console", lambda said: complaints.append(said.text) if said.type in wrong else None)
     pieces = [PIECES.get(i) for i in range(max(PIECES) + 1)]
     bytes_only = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"ab"] * 24)
     events = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in EVENTS]
@@ -159,7 +144,14 @@ def reader(page: Any, bridge: Any, tmp_path: Any) -> Any:
 
 
 @pytest.mark.sampled(9)
-@pytest.mark.parametrize("block", cases())
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, marks=[pytest.mark.full] if block.language == "svelte" else [])
+        for block in BLOCKS
+    ],
+    ids=str,
+)
 def test_a_block_of_the_documents_shows_what_they_say(reader: Any, block: Block) -> None:
     page = reader(block)
     for where, text in block.marked("shows"):

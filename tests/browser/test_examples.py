@@ -2,13 +2,10 @@
 under the bridge's own policy.
 """
 
-import contextlib
-import http.client
 import http.server
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +14,15 @@ from axe import faults
 from local_server import local_server
 from packed import built_once
 from playwright.sync_api import expect
+from stock_llama_server import llama_server
+
+from detok_py.bridge.engines.recite import texts
 
 pytestmark = pytest.mark.one_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "web" / "examples"
-TEXTS = {
-    text["id"]: text["text"]
-    for text in json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
-}
+TEXTS = {text["id"]: text["text"] for text in texts()}
 RECORDED = (EXAMPLES / "recorded.txt").read_text("utf-8")
 # What `think: ` and `tool: ` recite, as each channel has it.
 REASONING, ANSWER = TEXTS["think"].removeprefix("<think>").split("</think>")
@@ -58,6 +55,7 @@ CHAT = [
 # For servers of their own: the bridge's policy forbids what it needs, and its index says so instead
 # of leading there.
 ELSEWHERE = ["pyscript", "pyscript-worker", "pyscript-socket", "pyscript-socket-pyodide"]
+PAGES = ["chat/", *(f"{name}.html" for name in FILES if name not in ELSEWHERE)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -136,12 +134,9 @@ def test_every_example_is_listed_and_none_that_is_not_there(example: Any) -> Non
     links = page.eval_on_selector_all(
         "li > a", "(links) => links.map((link) => link.getAttribute('href'))"
     )
-    assert sorted(links) == sorted(
-        [f"{name}.html" for name in FILES if name not in ELSEWHERE] + ["chat/"]
-    )
-    assert sorted(path.name for path in EXAMPLES.glob("*.html")) == sorted(
-        [f"{name}.html" for name in FILES] + ["index.html"]
-    )
+    assert sorted(links) == sorted(PAGES)
+    there = {path.name for path in EXAMPLES.glob("*.html")}
+    assert there == {"index.html", *(f"{name}.html" for name in FILES)}
 
 
 @pytest.mark.full
@@ -151,7 +146,7 @@ def test_each_example_shows_its_source_and_is_accessible_at_390_pixels(
     page.set_viewport_size({"width": 390, "height": 844})
     exports = json.loads((ROOT / "web" / "package.json").read_text("utf-8"))["exports"]
     found = {}
-    for name in ["", "chat/", *(f"{name}.html" for name in FILES if name not in ELSEWHERE)]:
+    for name in ["", *PAGES]:
         page.goto(f"{bridge.url}/examples/{name}")
         if name == "chat/":
             assert faults(page) == []
@@ -179,19 +174,21 @@ def test_a_chat_bubble(example: Any) -> None:
     example.says("Finished")
 
 
-@pytest.mark.full
-def test_server_sent_events_of_an_engine(example: Any) -> None:
-    page = example.open("events")
-    example.says("Finished")
-    assert page.locator("#content").text_content() == ANSWER
-    assert page.locator("#reasoning").text_content() == REASONING
+# What these show without a click.
+SHOWN = {
+    "bytes": {"#content": RECORDED, "[role=status]": "Finished."},
+    "events": {"#content": ANSWER, "#reasoning": REASONING, "[role=status]": "Finished."},
+    "pyodide": {"#content": RECORDED, "[role=status]": "Finished."},
+    "python": {"#content": TEXTS["hello"]},
+}
 
 
 @pytest.mark.full
-def test_a_body_of_raw_bytes(example: Any) -> None:
-    example.open("bytes")
-    example.says("Finished")
-    example.shows("#content", RECORDED)
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_example_shows_the_whole_text(example: Any, name: str) -> None:
+    example.open(name)
+    for selector, text in SHOWN[name].items():
+        example.shows(selector, text)
 
 
 @pytest.mark.full
@@ -217,31 +214,14 @@ def test_a_react_hook(example: Any) -> None:
 def test_the_ai_sdk(example: Any) -> None:
     page = example.open("ai-sdk")
     page.get_by_role("button", name="Send").click()
-    example.shows(
-        "[role=log]",
-        SAID
-        + "get_weather "
-        + page.evaluate("JSON.stringify(" + json.dumps(json.loads(CALL)["arguments"]) + ")"),
-    )
+    arguments = page.evaluate("JSON.stringify", json.loads(CALL)["arguments"])
+    example.shows("[role=log]", f"{SAID}get_weather {arguments}")
     example.says("ready")
     page.get_by_role("textbox").fill("think: ")
     page.get_by_role("button", name="Send").click()
     # White space alone makes no part; white space at the beginning of a part stays.
     shown = f"({REASONING}){ANSWER}"
     expect(page.locator("main")).to_have_text(re.compile(re.escape(shown)))
-
-
-@pytest.mark.full
-def test_pyodide_in_the_main_thread(example: Any) -> None:
-    example.open("pyodide")
-    example.says("Finished")
-    example.shows("#content", RECORDED)
-
-
-@pytest.mark.full
-def test_python_alone(example: Any) -> None:
-    example.open("python")
-    example.shows("#content", TEXTS["hello"])
 
 
 class Lenient(http.server.SimpleHTTPRequestHandler):
@@ -253,6 +233,7 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
         "pyscript": "node_modules/@pyscript/core/dist",
         "runtime": ".build/runtime",
         "wheels": ".build/runtime",
+        "src": "web/src",
         "examples": "web/examples",
     }
 
@@ -261,25 +242,27 @@ class Lenient(http.server.SimpleHTTPRequestHandler):
         return str(ROOT / self.roots.get(folder, "nowhere") / name)
 
 
+@pytest.fixture
+def lenient(page: Any) -> Any:
+    with local_server(Lenient) as site:
+        yield Example(page, site.url)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["pyscript", "pyscript-worker"])
 def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(
-    page: Any, name: str
+    lenient: Any, name: str
 ) -> None:
-    with local_server(Lenient) as site:
-        url = site.url
-        example = Example(page, url)
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        example.open(name)
-        example.says("Finished")
-        example.shows("#content", RECORDED)
-        # Without two headers a worker cannot use the page's `document`, and says so; it needs not.
-        found = [each for each in example.complaints if "SharedArrayBuffer" not in each]
-        assert (found, len(example.complaints)) == ([], name == "pyscript-worker")
-        assert [
-            address for address in asked if not address.startswith((url, "blob:", "data:"))
-        ] == []
+    asked: list[str] = []
+    lenient.page.on("request", lambda request: asked.append(request.url))
+    lenient.open(name)
+    lenient.says("Finished")
+    lenient.shows("#content", RECORDED)
+    # Without two headers a worker cannot use the page's `document`, and says so; it needs not.
+    found = [each for each in lenient.complaints if "SharedArrayBuffer" not in each]
+    assert (found, len(lenient.complaints)) == ([], name == "pyscript-worker")
+    own = (lenient.url, "blob:", "data:")
+    assert [address for address in asked if not address.startswith(own)] == []
 
 
 @pytest.mark.full
@@ -288,94 +271,28 @@ def test_pyscript_on_a_server_that_lets_it_compile_scripts_from_strings(
     [("pyscript-socket", "micropython.mjs"), ("pyscript-socket-pyodide", "pyodide.mjs")],
 )
 def test_pyscript_over_a_websocket(
-    page: Any, start_bridge: Any, name: str, interpreter: str
+    lenient: Any, start_bridge: Any, name: str, interpreter: str
 ) -> None:
-    with local_server(Lenient) as site:
-        url = site.url
-        example = Example(page, url)
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
-        bridge = start_bridge("--engine", "recite", "--allow-origin", url)
-        page.goto(f"{url}/examples/{name}.html?bridge={bridge.url.replace('http', 'ws')}/stream")
-        example.says("Finished")
-        example.shows("#content", TEXTS["hello"])
-        assert {"micropython.mjs", "pyodide.mjs"} & set(asked) == {interpreter}
-        assert example.complaints == []
+    page, url = lenient.page, lenient.url
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    bridge = start_bridge("--engine", "recite", "--allow-origin", url)
+    page.goto(f"{url}/examples/{name}.html?bridge={bridge.url.replace('http', 'ws')}/stream")
+    lenient.says("Finished")
+    lenient.shows("#content", TEXTS["hello"])
+    assert {"micropython.mjs", "pyodide.mjs"} & set(asked) == {interpreter}
+    assert lenient.complaints == []
 
 
 # ---------------------------------------------------------- the body of a fetch, from a real engine
 
 
-class Front(http.server.BaseHTTPRequestHandler):
-    """The bridge's pages and an engine's HTTP address as one origin. Each byte of the engine goes
-    out as a chunk of its own.
-    """
-
-    protocol_version = "HTTP/1.1"
-    bridge = engine = ""
-
-    def do_GET(self) -> None:
-        self._pass_on(self.bridge, None, 1 << 16)
-
-    def do_POST(self) -> None:
-        self._pass_on(self.engine, self.rfile.read(int(self.headers["content-length"])), 1)
-
-    def _pass_on(self, target: str, body: bytes | None, cut: int) -> None:
-        upstream = http.client.HTTPConnection(target, timeout=60)
-        upstream.request(
-            self.command, self.path, body, {"content-type": "application/json", "host": target}
-        )
-        answer = upstream.getresponse()
-        self.send_response(answer.status)
-        for name in ("content-type", "content-security-policy", "cross-origin-opener-policy"):
-            if answer.headers[name]:
-                self.send_header(name, answer.headers[name])
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        # A page that needs no more closes the connection.
-        with contextlib.closing(upstream), contextlib.suppress(ConnectionError):
-            while data := answer.read1(1 << 16):
-                for at in range(0, len(data), cut):
-                    piece = data[at : at + cut]
-                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            self.wfile.write(b"0\r\n\r\n")
-
-
-@pytest.fixture
-def front(bridge: Any) -> Any:
-    engine = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "detok_py.bridge.engines.recite_server",
-            "--model",
-            "detok_py/bridge/recite/recite.gguf",
-        ],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert engine.stdin is not None and engine.stdout is not None
-    port = json.loads(engine.stdout.readline())["port"]
-    handler = type(
-        "Front",
-        (Front,),
-        {"bridge": bridge.url.removeprefix("http://"), "engine": f"127.0.0.1:{port}"},
-    )
-    with local_server(handler) as server:
-        yield server.url
-    engine.stdin.close()
-    engine.wait(10)
-    engine.stdout.close()
-
-
-READ_ENGINE = """async ([prompt, options]) => {
+READ_ENGINE = """async ([engine, prompt, options]) => {
   const { readAnswer } = await import("/src/fetch.js");
   const body = JSON.stringify({ messages: [{ role: "user", content: prompt }], stream: true, temperature: 0 });
   const got = { content: "", reasoning: "", tool_call: "" };
   const headers = { "content-type": "application/json" };
-  const answer = readAnswer(fetch("/v1/chat/completions", { method: "POST", headers, body }), options);
+  const answer = readAnswer(fetch(engine + "/v1/chat/completions", { method: "POST", headers, body }), options);
   for (;;) {
     const { done, value } = await answer.next();
     if (done) return { ...got, reason: value };
@@ -385,26 +302,21 @@ READ_ENGINE = """async ([prompt, options]) => {
 
 
 @pytest.mark.full
-def test_a_real_engine_cut_at_every_byte_is_read_exactly(page: Any, front: str) -> None:
-    example = Example(page, front)
-    example.blank()
-    assert page.evaluate(READ_ENGINE, ["hello: ", {}]) == {
-        "content": TEXTS["hello"],
-        "reasoning": "",
-        "tool_call": "",
-        "reason": "stop",
-    }
-    got = page.evaluate(READ_ENGINE, ["think: ", {"reasoning": True}])
-    assert (got["reasoning"], got["content"]) == (REASONING, ANSWER)
-    assert (
-        page.evaluate(READ_ENGINE, ["tool: ", {"tools": True}])["tool_call"].strip() == CALL.strip()
-    )
-    # A stop string of the page ends the text before it, and ends the request.
-    assert (
-        page.evaluate(READ_ENGINE, ["en: ", {"stop": ["thirty years"]}])["content"]
-        == TEXTS["en"].split("thirty years")[0]
-    )
-    assert example.complaints == []
+def test_a_real_engine_is_read_exactly(lenient: Any) -> None:
+    """At every cut: tests/js/fetch.test.mjs."""
+    page = lenient.blank()
+    with llama_server() as engine:
+        got = page.evaluate(READ_ENGINE, [engine, "hello: ", {}])
+        only = {"reasoning": "", "tool_call": "", "reason": "stop"}
+        assert got == {"content": TEXTS["hello"], **only}
+        got = page.evaluate(READ_ENGINE, [engine, "think: ", {"reasoning": True}])
+        assert (got["reasoning"], got["content"]) == (REASONING, ANSWER)
+        got = page.evaluate(READ_ENGINE, [engine, "tool: ", {"tools": True}])
+        assert got["tool_call"].strip() == CALL.strip()
+        # A stop string of the page ends the text before it.
+        got = page.evaluate(READ_ENGINE, [engine, "en: ", {"stop": ["thirty years"]}])
+        assert got["content"] == TEXTS["en"].split("thirty years")[0]
+    assert lenient.complaints == []
 
 
 # ------------------------------------ React: development's double effects, lost connections, errors
@@ -449,9 +361,8 @@ def test_the_hook_survives_double_effects_and_a_lost_connection(
     page.get_by_role("button", name="Send").click()
     example.shows("[role=log]", TEXTS["flags"])
     # The browser itself reports a cut socket in the console.
-    assert [
-        line for line in example.complaints if "WebSocket" not in line and "stream" not in line
-    ] == []
+    own = [each for each in example.complaints if "WebSocket" not in each and "stream" not in each]
+    assert own == []
 
 
 @pytest.mark.full
@@ -617,12 +528,11 @@ TEXT_OF = "() => mine.lastMessage.parts.filter((part) => part.type === 'text').m
 
 @pytest.mark.full
 def test_a_chat_of_the_sdk_has_parts_for_text_reasoning_and_calls(sdk_page: Any) -> None:
-    page = sdk_page
     calls = ['{"name": "look", "arguments": {"at": "é"}}', '{"name": "go"}', "no call"]
     text = "<think>hm</think>\nAt once. <tool_call>{}</tool_call>\n<tool_call>{}</tool_call><tool_call>{}</tool_call>".format(
         *calls
     )
-    parts = page.evaluate(
+    parts = sdk_page.evaluate(
         """async (options) => {
           await import("/examples/built/ai_sdk_chat.js");
           globalThis.mine = chat(options, "parts");
@@ -680,8 +590,7 @@ def test_a_chat_of_the_sdk_resumes_its_answer_after_a_reload(sdk_page: Any) -> N
 
 @pytest.mark.full
 def test_a_chat_of_the_sdk_reports_an_error_in_one_sentence(sdk_page: Any) -> None:
-    page = sdk_page
-    error = page.evaluate("""async () => {
+    error = sdk_page.evaluate("""async () => {
       await import("/examples/built/ai_sdk_chat.js");
       const mine = chat({}, "wrong");
       await mine.sendMessage({ text: "go" }, { body: { temprature: 1 } });
@@ -734,6 +643,14 @@ def test_a_chat_of_the_sdk_sends_every_turn_with_its_calls_and_results(
 # ---------------------------------------------------------------- the element
 
 
+@pytest.fixture
+def element_page(example: Any) -> Any:
+    """A page in which `made` adds an element, and `ended` resolves to how its text ended."""
+    page = example.blank()
+    page.evaluate(DEFINE)
+    return page
+
+
 DEFINE = """async () => {
   const { define } = await import("/src/element.js");
   define();
@@ -747,10 +664,8 @@ DEFINE = """async () => {
 
 
 @pytest.mark.full
-def test_the_element_shows_any_stream_as_one_text_node(example: Any) -> None:
-    page = example.blank()
-    page.evaluate(DEFINE)
-    seen = page.evaluate("""async () => {
+def test_the_element_shows_any_stream_as_one_text_node(element_page: Any) -> None:
+    seen = element_page.evaluate("""async () => {
       const parts = ["a", { channel: "reasoning", text: "hidden" }, { channel: "content", text: "<b>é</b>" }];
       const element = made({ stream: new ReadableStream({ start(c) { parts.forEach((part) => c.enqueue(part)); c.close(); } }) });
       const { reason } = await ended;
@@ -760,10 +675,8 @@ def test_the_element_shows_any_stream_as_one_text_node(example: Any) -> None:
 
 
 @pytest.mark.full
-def test_the_element_reports_an_error_and_keeps_its_text(example: Any) -> None:
-    page = example.blank()
-    page.evaluate(DEFINE)
-    seen = page.evaluate("""async () => {
+def test_the_element_reports_an_error_and_keeps_its_text(element_page: Any) -> None:
+    seen = element_page.evaluate("""async () => {
       const element = made({ stream: (async function* () { yield "half"; throw new Error("the wire broke"); })() });
       const errors = [];
       element.addEventListener("error", ({ detail }) => errors.push(detail.error.message));
@@ -774,10 +687,8 @@ def test_the_element_reports_an_error_and_keeps_its_text(example: Any) -> None:
 
 
 @pytest.mark.full
-def test_removing_the_element_cancels_and_moving_it_does_not(example: Any) -> None:
-    page = example.blank()
-    page.evaluate(DEFINE)
-    seen = page.evaluate(
+def test_removing_the_element_cancels_and_moving_it_does_not(element_page: Any) -> None:
+    seen = element_page.evaluate(
         """async ([text]) => {
           const params = { engine: "scripted", text, cut: "byte", pace: 400 };
           const element = made({ request: { prompt: "", params } });
@@ -796,10 +707,8 @@ def test_removing_the_element_cancels_and_moving_it_does_not(example: Any) -> No
 
 
 @pytest.mark.full
-def test_an_element_that_is_moved_with_another_question_asks_it(example: Any) -> None:
-    page = example.blank()
-    page.evaluate(DEFINE)
-    seen = page.evaluate("""async () => {
+def test_an_element_that_is_moved_with_another_question_asks_it(element_page: Any) -> None:
+    seen = element_page.evaluate("""async () => {
       const asking = (text, pace) => ({ prompt: "", params: { engine: "scripted", text, cut: "byte", pace } });
       const element = made({ request: asking("one", 0) });
       element.setAttribute("src", "/stream");

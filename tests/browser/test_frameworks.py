@@ -3,6 +3,7 @@ npm installs there, built for production and served as plain files.
 """
 
 import contextlib
+import functools
 import http.server
 import json
 import os
@@ -39,11 +40,6 @@ class Files(http.server.SimpleHTTPRequestHandler):
     }
 
 
-@pytest.fixture(scope="module")
-def package():
-    return pack()["file"]
-
-
 def npm(folder, *words):
     """Run npm; return what it says and whether it went well."""
     environment = {
@@ -63,28 +59,22 @@ def npm(folder, *words):
 
 
 @pytest.fixture(scope="module")
-def installed(package, tmp_path_factory):
+def installed(tmp_path_factory):
     """The folder of an app with all that it needs, installed once for each app."""
-    folders = {}
+    quiet = ("--no-audit", "--no-fund", "--no-package-lock")
 
+    @functools.cache
     def install(name):
-        if name not in folders:
-            folder = tmp_path_factory.mktemp(name) / "app"
-            shutil.copytree(APPS / name, folder)
-            shutil.copy(APPS / "decode.js", folder)
-            fine, said = npm(folder, "install", "--no-audit", "--no-fund", "--no-package-lock")
-            if not fine and any(
-                word in said for word in ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED")
-            ):
-                pytest.skip(f"npm could not install {name}: is a registry reachable?")
-            assert fine, said
-            fine, said = npm(
-                folder,
-                *("install", "--no-save", "--no-audit", "--no-fund", "--no-package-lock", package),
-            )
-            assert fine, said
-            folders[name] = folder
-        return folders[name]
+        folder = tmp_path_factory.mktemp(name) / "app"
+        shutil.copytree(APPS / name, folder)
+        shutil.copy(APPS / "decode.js", folder)
+        fine, said = npm(folder, "install", *quiet)
+        if not fine and any(word in said for word in ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED")):
+            pytest.skip(f"npm could not install {name}: is a registry reachable?")
+        assert fine, said
+        fine, said = npm(folder, "install", "--no-save", *quiet, pack()["file"])
+        assert fine, said
+        return folder
 
     return install
 

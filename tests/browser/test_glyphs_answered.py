@@ -7,9 +7,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 from local_server import local_server
-from test_glyphs_check import check, detok  # noqa: F401
 
-pytestmark = pytest.mark.one_browser
+pytestmark = [pytest.mark.one_browser, pytest.mark.full]
 
 ANSWER = "Great news 🎉! The crew 👩\u200d🚀 has landed. Grüße! Everyone was happy in Köln."
 # What each page does when it is asked, and what is said if that is no answer.
@@ -34,33 +33,39 @@ ASK = {
         "",
     ),
 }
-# What a page does when its answer has ended, and the rule that it breaks.
+# What a page does when its answer has ended, the rule that it breaks, and what is said of it.
 AFTER = {
-    "bubbles": ("main.innerHTML = `<p>Bot: <i>${text}</i> Copy</p>`.repeat(2)", "duplicated-text"),
+    "bubbles": (
+        "main.innerHTML = `<p>Bot: <i>${text}</i> Copy</p>`.repeat(2)",
+        "duplicated-text",
+        "one copy behind the other",
+    ),
     # An older answer stands above, a screen reader gets a copy, and a timer is set for ever.
     "clean": (
         """main.insertAdjacentHTML('beforeend', '<div aria-live=polite style="position: absolute; width: 1px; height: 1px; overflow: hidden">');
         main.lastChild.textContent = text; const poll = () => setTimeout(poll, 1000); poll();""",
         "",
+        r"The page was watched until \d\.\d s after its last answer",
     ),
     "second": (
         "setTimeout(async () => show((await stream('/answer')) + '\\ufffd'), 1500)",
         "ufffd-persistent",
+        "",
     ),
     "list": (
         "for (let n = 0; n < text.length; n += 20) { main.textContent = text.slice(n, n + 20); await paint(); }",
         "dropped-text",
+        "It was in the document, and was taken out again.",
     ),
-    "clear": ("main.style.opacity = 0", "dropped-text"),
-}
-SAID = {
-    "bubbles": "one copy behind the other",
-    "list": "It was in the document, and was taken out again.",
-    "clear": "no reader can see it there: opacity: 0.",
+    "clear": (
+        "main.style.opacity = 0",
+        "dropped-text",
+        "no reader can see it there: opacity: 0.",
+    ),
 }
 ASK |= {
     name: (f"const text = await stream('/answer'); show(text); await paint(); {act}", "")
-    for name, (act, _) in AFTER.items()
+    for name, (act, *_) in AFTER.items()
 }
 PAGE = """<!doctype html><meta charset=utf-8><title>chat</title><link rel=icon href=data:,>
 <main></main><textarea></textarea><script type=module>
@@ -105,9 +110,8 @@ def chat():
         yield f"{server.url}/page"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name, (_, said) in ASK.items() if said])
-def test_a_page_without_an_answer_is_not_clean(check, chat, name):  # noqa: F811
+def test_a_page_without_an_answer_is_not_clean(check, chat, name):
     said = ASK[name][1]
     cut = check(f"{chat}/{name}", "--prompt", "hello", "--split", "every-byte")
     assert cut.code == 2 and said in cut.out, cut
@@ -118,30 +122,22 @@ def test_a_page_without_an_answer_is_not_clean(check, chat, name):  # noqa: F811
     assert check(f"{chat}/{name}", "--prompt", "hello", "--ignore", "no-answer").code == 0
 
 
-@pytest.mark.full
-def test_a_page_that_asks_by_itself_and_gets_an_error_is_not_clean(check, chat):  # noqa: F811
+def test_a_page_that_asks_by_itself_and_gets_an_error_is_not_clean(check, chat):
     done = check(f"{chat}/error?auto")
     assert done.code == 2 and "HTTP 500" in done.out, done
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", ["text", "canvas", "pictures"])
-def test_text_on_a_canvas_and_emoji_as_pictures_count_as_shown(check, chat, name):  # noqa: F811
+def test_text_on_a_canvas_and_emoji_as_pictures_count_as_shown(check, chat, name):
     done = check(f"{chat}/{name}", "--prompt", "hello", "--split", "every-byte")
     assert done.code == 0, done
     assert "The text was compared with what was sent" in done.out
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", AFTER)
-def test_what_a_page_does_after_the_end_of_its_answer_is_judged(check, chat, name):  # noqa: F811
+def test_what_a_page_does_after_the_end_of_its_answer_is_judged(check, chat, name):
     done = check(f"{chat}/{name}", "--prompt", "hello", "--split", "none")
-    rule = AFTER[name][1]
-    assert done.code == int(bool(rule)) and f"  {rule} (" in done.out if rule else done.code == 0, (
-        done
-    )
-    assert SAID.get(name, "") in done.out
-    if not rule:
-        assert re.search(r"The page was watched until \d\.\d s after its last answer", done.out), (
-            done
-        )
+    _, rule, said = AFTER[name]
+    assert done.code == (1 if rule else 0), done
+    assert not rule or f"  {rule} (" in done.out, done
+    assert re.search(said, done.out), done

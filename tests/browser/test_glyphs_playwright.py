@@ -11,9 +11,9 @@ from pathlib import Path
 import documents
 import pytest
 import test_glyphs_catalogue as catalogue
-import test_page_copy_test as copied
 from packed import ROOT, install, pack
-from static_folder import serving
+from test_page_copy_test import TEXT
+from transfer import copied_test
 
 from detok_py.glyphs.watch import GlyphWatch
 
@@ -23,7 +23,7 @@ CONFIG = """
 import { defineConfig } from "@playwright/test";
 export default defineConfig({
   testDir: ".", reporter: [["json"]], timeout: 240_000, workers: 1, expect: { timeout: 60_000 },
-  use: { browserName: BROWSER, channel: CHANNEL, launchOptions: LAUNCH },
+  use: USE,
 });
 """
 
@@ -42,17 +42,14 @@ def app(tmp_path_factory):
 @pytest.fixture
 def play(app, browser_name, browser_type_launch_args):
     def run(spec, *words, **settings):
-        launch = {
-            {"executable_path": "executablePath", "firefox_user_prefs": "firefoxUserPrefs"}.get(
-                name, name
-            ): value
-            for name, value in browser_type_launch_args.items()
-        }
-        channel = launch.pop("channel", None)
-        config = CONFIG.replace("BROWSER", json.dumps(browser_name)).replace(
-            "CHANNEL", json.dumps(channel) if channel else "undefined"
-        )
-        (app / "playwright.config.ts").write_text(config.replace("LAUNCH", json.dumps(launch)))
+        launch = dict(browser_type_launch_args)
+        use = {"browserName": browser_name, "launchOptions": launch}
+        if "channel" in launch:
+            use["channel"] = launch.pop("channel")
+        launch["executablePath"] = launch.pop("executable_path")
+        if "firefox_user_prefs" in launch:
+            launch["firefoxUserPrefs"] = launch.pop("firefox_user_prefs")
+        (app / "playwright.config.ts").write_text(CONFIG.replace("USE", json.dumps(use)))
         for path in SPECS.glob("*.spec.ts"):
             (app / path.name).write_text(path.read_text("utf-8"), encoding="utf-8")
         done = subprocess.run(
@@ -84,34 +81,6 @@ def said(result):
     return "\n".join([error["message"] for error in result["errors"]])
 
 
-def same_as_in_python(play, page, tmp_path, names, browser_name):
-    pages = [
-        {"name": f"{name}.{twin}", "truth": catalogue.TRUTHS.get(name, fixtures.TEXT)}
-        for name in names
-        for twin in ("faulty", "fixed")
-        if name != "hidden-declarative-closed-shadow" or browser_name == "chromium"
-    ]
-    with fixtures.ChatServer() as server:
-        outcomes = play("catalogue", url=server.url, pages=pages, out=str(tmp_path))
-        assert {
-            name: said(one) for name, one in outcomes.items() if one["status"] != "passed"
-        } == {}
-        for one in pages:
-            theirs = json.loads((tmp_path / f"{one['name']}.json").read_text())
-            watch = GlyphWatch.of(page)
-            page.goto("about:blank")
-            watch.clear()
-            page.goto(f"{server.url}/{one['name']}.html")
-            assert watch.settle(quiet_ms=150)
-            ours = watch.result(truth=one["truth"])
-            for group in ("violations", "incomplete", "passes"):
-                assert told(theirs, group) == told(ours, group), one["name"]
-            if one["name"].endswith(".faulty"):
-                catalogue.must_be_caught(theirs["violations"], one["name"][:-7], browser_name)
-            else:
-                assert theirs["violations"] == []
-
-
 def told(verdict, group):
     """What a verdict says of a page each time.
 
@@ -129,15 +98,38 @@ def told(verdict, group):
 @pytest.mark.parametrize(
     "part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, 8))]
 )
-def test_the_whole_catalogue_has_the_verdicts_of_python(play, page, tmp_path, browser_name, part):
-    same_as_in_python(play, page, tmp_path, fixtures.pages()[part::8], browser_name)
+def test_the_whole_catalogue_has_the_verdicts_of_python(
+    play, page, server, tmp_path, browser_name, part
+):
+    pages = [
+        {"name": f"{name}.{twin}", "truth": catalogue.TRUTHS.get(name, fixtures.TEXT)}
+        for name in fixtures.pages()[part::8]
+        for twin in ("faulty", "fixed")
+        if name != "hidden-declarative-closed-shadow" or browser_name == "chromium"
+    ]
+    outcomes = play("catalogue", url=server.url, pages=pages, out=str(tmp_path))
+    wrong = {name: said(one) for name, one in outcomes.items() if one["status"] != "passed"}
+    assert wrong == {}
+    for one in pages:
+        theirs = json.loads((tmp_path / f"{one['name']}.json").read_text())
+        watch = GlyphWatch.of(page)
+        page.goto("about:blank")
+        watch.clear()
+        page.goto(f"{server.url}/{one['name']}.html")
+        assert watch.settle(quiet_ms=150)
+        ours = watch.result(truth=one["truth"])
+        for group in ("violations", "incomplete", "passes"):
+            assert told(theirs, group) == told(ours, group), one["name"]
+        if one["name"].endswith(".faulty"):
+            catalogue.must_be_caught(theirs["violations"], one["name"][:-7], browser_name)
+        else:
+            assert theirs["violations"] == []
 
 
 @pytest.mark.full
 @pytest.mark.one_browser
-def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
-    with fixtures.ChatServer() as server:
-        outcomes = play("fixture", url=server.url)
+def test_the_fixture_does_in_a_test_what_its_documentation_says(play, server):
+    outcomes = play("fixture", url=server.url)
     failed = {name: said(one) for name, one in outcomes.items() if one["status"] != "passed"}
     assert set(failed) == {
         "fails by itself",
@@ -154,20 +146,19 @@ def test_the_fixture_does_in_a_test_what_its_documentation_says(play):
 @pytest.mark.full
 @pytest.mark.one_browser
 @pytest.mark.parametrize(("twin", "status"), [("fixed", "passed"), ("faulty", "failed")])
-def test_the_lines_of_the_documentation_work(play, app, twin, status):
+def test_the_lines_of_the_documentation_work(play, app, server, twin, status):
     """Those of testing-with-playwright.md: a test, and its configuration."""
     spec, config = [
         block.text
         for block in documents.blocks()
         if block.document == "docs/testing-with-playwright.md" and block.language == "ts"
     ]
-    with fixtures.ChatServer() as server:
-        address = f"{server.url}/01-fresh-decoder.{twin}.html?manual"
-        spec = spec.replace("http://127.0.0.1:3000", address)
-        use = 'import config from "./documented.config";\ntest.use(config.use!);\n'
-        (app / "documented.spec.ts").write_text(spec + use, encoding="utf-8")
-        (app / "documented.config.ts").write_text(config, encoding="utf-8")
-        outcomes = play("documented")
+    address = f"{server.url}/01-fresh-decoder.{twin}.html?manual"
+    spec = spec.replace("http://127.0.0.1:3000", address)
+    use = 'import config from "./documented.config";\ntest.use(config.use!);\n'
+    (app / "documented.spec.ts").write_text(spec + use, encoding="utf-8")
+    (app / "documented.config.ts").write_text(config, encoding="utf-8")
+    outcomes = play("documented")
     assert {name: one["status"] for name, one in outcomes.items()} == {"no broken glyph": status}
     assert twin == "fixed" or "keep one decoder for the whole stream" in said(*outcomes.values())
 
@@ -176,29 +167,15 @@ def test_the_lines_of_the_documentation_work(play, app, twin, status):
 @pytest.mark.engine
 @pytest.mark.parametrize(("twin", "code"), [("faulty", 1), ("fixed", 0)])
 def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
-    app, tmp_path, browser_name, browser_type_launch_args, twin, code
+    app, server, tmp_path, found_browser, twin, code
 ):
-    with fixtures.ChatServer() as server:
-        # Without a delay, the browser joins the pieces.
-        words = ["--delay", "0", "--html", f"{tmp_path}/report.html", "--browser"]
-        done = subprocess.run(
-            [
-                "npx",
-                "--no-install",
-                "detok-web",
-                "check",
-                f"{server.url}/01-fresh-decoder.{twin}.html?cut=9999",
-            ]
-            + [*words, browser_name, "--json", f"{tmp_path}/report.json"],
-            cwd=app,
-            env={
-                **os.environ,
-                f"DETOK_{browser_name.upper()}": browser_type_launch_args["executable_path"],
-            },
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    url = f"{server.url}/01-fresh-decoder.{twin}.html?cut=9999"
+    # Without a delay, the browser joins the pieces.
+    words = f"npx --no-install detok-web check {url} --delay 0 --browser {found_browser}"
+    files = ["--html", f"{tmp_path}/report.html", "--json", f"{tmp_path}/report.json"]
+    done = subprocess.run(
+        [*words.split(), *files], cwd=app, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == code, done.stdout + done.stderr
     found = json.loads((tmp_path / "report.json").read_text())
     broken = {one["id"] for one in found["violations"]}
@@ -212,17 +189,14 @@ def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
 # The tests drive Firefox by BiDi, where `route.continue({url})` gives the page no answer.
 @pytest.mark.only_browser("chromium")
 def test_the_test_that_the_page_copies_fails_where_each_chunk_is_decoded_alone(
-    app, play, booted, tmp_path
+    app, play, booted, chat_pages
 ):
-    booted.stream_text(copied.TEXT, cut="byte")
-    spec = booted.page.evaluate(copied.COPY, "Playwright Test, of a chat page")
-    for name in ("true", "false"):
-        (tmp_path / f"{name}.html").write_text(copied.PAGE.replace("ALONE", name))
-    with serving(tmp_path) as address:
-        for name in ("true", "false"):
-            text = spec.replace("http://127.0.0.1:3000", f"{address}/{name}.html")
-            (app / f"copied-{name}.spec.ts").write_text(text, encoding="utf-8")
-        [broken] = play("copied-true").values()
-        [right] = play("copied-false").values()
+    booted.stream_text(TEXT, cut="byte")
+    spec = copied_test(booted.page, "Playwright Test, of a chat page")
+    for name, address in zip(("broken", "right"), chat_pages, strict=True):
+        text = spec.replace("http://127.0.0.1:3000", address)
+        (app / f"copied-{name}.spec.ts").write_text(text, encoding="utf-8")
+    [broken] = play("copied-broken").values()
+    [right] = play("copied-right").values()
     assert (broken["status"], right["status"]) == ("failed", "passed"), (broken, right)
     assert "ufffd" in str(broken["errors"])

@@ -1,30 +1,19 @@
 """The pytest plugin, in runs of pytest of its own: what a user's test sees."""
 
 import importlib.metadata
-import importlib.util
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from chat_fixtures import fixtures
+from test_page_copy_test import LAUNCH, run_pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCS = ROOT / "docs" / "testing-with-pytest.md"
+# One browser is enough for what pytest does; the catalogue runs in both.
+pytestmark = pytest.mark.only_browser("chromium")
 
-OWN_BROWSER = """
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "testing-with-pytest.md"
+
+SYNC = """
 import pytest
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args):
-    return {**browser_type_launch_args, **LAUNCH}
-
-"""
-SYNC = (
-    OWN_BROWSER
-    + """
 from detok_py.glyphs import expect_no_replacement
 
 BAD, GOOD = "<main>a\\ufffd</main>", "<main>ä</main>"
@@ -86,13 +75,6 @@ def test_include(page):
     with pytest.raises(AssertionError, match="main"):
         expect_no_replacement(page, include="main")
 
-def test_within_and_ignore(page, glyph_watch):
-    page.set_content(BAD + "<aside>ä</aside>")
-    glyph_watch.expect_clean(within="aside")
-    glyph_watch.expect_clean(ignore=["ufffd-persistent"])
-    with pytest.raises(AssertionError, match="ufffd-persistent"):
-        glyph_watch.expect_clean(within="main")
-
 def test_strict(page, glyph_watch):
     page.set_content("<main></main>")
     page.evaluate("() => { const m = document.querySelector('main'); m.append('\\ufffd'); m.firstChild.remove(); }")
@@ -122,9 +104,9 @@ def test_settle_gives_up(page, glyph_watch):
 def test_not_watched(page):
     page.set_content(BAD)
 """
-)
 ASYNC = """
 import pytest
+from conftest import LAUNCH
 from playwright.async_api import async_playwright
 from detok_py.glyphs import expect_no_replacement
 
@@ -167,37 +149,18 @@ async def test_within(page, glyph_watch, chaos):
 
 
 @pytest.fixture
-def run(tmp_path, browser_type_launch_args, browser_name):
+def run(tmp_path, browser_type_launch_args):
     def run(source, *words):
-        if browser_name != "chromium":
-            pytest.skip("one browser is enough for what pytest does; the catalogue runs in both")
-        (tmp_path / "test_it.py").write_text(
-            f"LAUNCH = {json.loads(json.dumps(browser_type_launch_args))!r}\n{source}",
-            encoding="utf-8",
-        )
-        options = ["-q", "-rA", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]
-        if not [
-            e
-            for e in importlib.metadata.entry_points(group="pytest11")
-            if e.value == "detok_py.glyphs.plugin"
-        ]:
-            options += [
-                "-p",
-                "detok_py.glyphs.plugin",
-            ]  # the checkout is not installed as a package
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *words, "test_it.py"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        return dict(
-            [
-                line[::-1]
-                for line in re.findall(r"(?m)^(PASSED|FAILED|ERROR) test_it.py::(\w+)", done.stdout)
-            ]
-        ), done.stdout
+        (tmp_path / "conftest.py").write_text(LAUNCH % browser_type_launch_args)
+        (tmp_path / "test_it.py").write_text(source, encoding="utf-8")
+        options = ["-rA", "-o", "asyncio_mode=auto"]
+        plugin = "detok_py.glyphs.plugin"
+        installed = importlib.metadata.entry_points(group="pytest11")
+        if plugin not in {entry.value for entry in installed}:
+            options += ["-p", plugin]  # the checkout is not installed as a package
+        done = run_pytest(tmp_path, *options, *words)
+        said = re.findall(r"(?m)^(PASSED|FAILED|ERROR) [./]*test_it.py::(\w+)", done.stdout)
+        return {name: outcome for outcome, name in said}, done.stdout
 
     return run
 
@@ -211,17 +174,18 @@ def test_sync_tests_are_watched_on_request(run):
 
 
 @pytest.mark.full
-def test_every_test_is_watched_when_the_command_line_says_so(run):
-    outcomes, out = run(SYNC, "--glyph-watch=error", "-k", "not_watched or asks")
-    assert outcomes == {"test_not_watched": "FAILED", "test_asks": "PASSED"}, out
-
-
-@pytest.mark.full
-def test_a_fault_can_be_a_warning_or_be_ignored(run):
-    outcomes, out = run(SYNC, "--glyph-watch=warn", "-k", "fails_by_itself")
-    assert outcomes == {"test_fails_by_itself": "PASSED"} and "GlyphWarning" in out, out
-    outcomes, out = run(SYNC, "--glyph-watch=off", "-k", "fails_by_itself or asks")
-    assert set(outcomes.values()) == {"PASSED"} and "GlyphWarning" not in out, out
+@pytest.mark.parametrize(
+    ("mode", "expected", "warnings"),
+    [
+        ("error", {"test_not_watched": "FAILED", "test_asks": "PASSED"}, 0),
+        ("warn", {"test_not_watched": "PASSED", "test_fails_by_itself": "PASSED"}, 2),
+        ("off", {"test_fails_by_itself": "PASSED", "test_asks": "PASSED"}, 0),
+    ],
+    ids=["error", "warn", "off"],
+)
+def test_the_command_line_says_what_a_fault_is_in_every_test(run, mode, expected, warnings):
+    outcomes, out = run(SYNC, f"--glyph-watch={mode}", "-k", " or ".join(expected))
+    assert (outcomes, out.count("GlyphWarning: ")) == (expected, warnings), out
 
 
 @pytest.mark.full
@@ -231,21 +195,14 @@ def test_async_tests_are_watched_too(run):
     assert outcomes == dict.fromkeys(["test_asks", "test_marker", "test_within"], "PASSED"), out
 
 
-@pytest.mark.full
-def test_a_test_that_is_watched_by_the_command_line_can_get_a_warning(run):
-    outcomes, out = run(SYNC, "--glyph-watch=warn", "-k", "not_watched")
-    assert outcomes == {"test_not_watched": "PASSED"} and "GlyphWarning" in out, out
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("twin", "outcome"), [("fixed", "PASSED"), ("faulty", "FAILED")])
-def test_the_first_lines_of_the_documentation_work(run, twin, outcome):
+def test_the_first_lines_of_the_documentation_work(run, server, twin, outcome):
     lines = re.search(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)[1]
     assert len(lines.splitlines()) <= 10
-    with fixtures.ChatServer() as server:
-        lines = lines.replace(
-            "http://127.0.0.1:3000", f"{server.url}/01-fresh-decoder.{twin}.html?manual"
-        )
-        outcomes, out = run(OWN_BROWSER + lines)
+    lines = lines.replace(
+        "http://127.0.0.1:3000", f"{server.url}/01-fresh-decoder.{twin}.html?manual"
+    )
+    outcomes, out = run(lines)
     assert outcomes == {"test_no_broken_glyph": outcome}, out
     assert outcome == "PASSED" or "keep one decoder for the whole stream" in out

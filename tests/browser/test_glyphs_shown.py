@@ -85,14 +85,13 @@ FOUND = {
 
 
 @pytest.fixture
-def watched(browser, server):
+def watched(new_context, server):
     """Open a page by a proxy in a context of its own; return its watch."""
     with contextlib.ExitStack() as stack:
 
         def open(script):
             chaos = stack.enter_context(ChaosProxy(delay=0))
-            context = browser.new_context()
-            stack.callback(context.close)
+            context = new_context()
             watch = GlyphWatch(context)
             watch.traffic = chaos
             address = chaos.url(f"{server.url}/page")
@@ -103,6 +102,12 @@ def watched(browser, server):
             return watch
 
         yield open
+
+
+@pytest.fixture
+def watch(context):
+    """The watch of `page`, which comes after it among a test's arguments: it is opened later."""
+    return GlyphWatch(context)
 
 
 def verdict_of(watch, **options):
@@ -170,27 +175,20 @@ def test_an_engine_that_cannot_be_reached_is_not_clean(watched):
         watch.expect_clean()
 
 
-def test_a_rule_to_ignore_must_exist(browser):
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    context.new_page().set_content("hi")
+def test_a_rule_to_ignore_must_exist(watch, page):
+    page.set_content("hi")
     with pytest.raises(WatchError, match="There is no rule 'dropped'; there are ufffd-persistent,"):
         watch.expect_clean(ignore=["tofu", "dropped"])
     assert watch.expect_clean(ignore=["tofu", "dropped-text"])["violations"] == []
-    context.close()
 
 
-def test_what_expect_text_has_found_may_have_a_replacement_character(browser):
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    page = context.new_page()
+def test_what_expect_text_has_found_may_have_a_replacement_character(watch, page):
     page.set_content("<main>👋👋👋👋👋👋👋 was \ufffd once</main>")
     assert verdict_of(watch)[0] == ["ufffd-persistent"]
     watch.expect_text("👋👋👋👋👋👋👋 was \ufffd once")
     assert verdict_of(watch) == ([], "")
     (one,) = watch.result()["passes"][:1]
     assert one["id"] == "ufffd-literal"
-    context.close()
 
 
 CORRECTED = """<!doctype html><meta charset=utf-8><p id=o></p><script>
@@ -217,18 +215,15 @@ onload = () => {{
 </script>"""
 
 
-def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
+def test_what_a_frame_shows_and_corrects_is_seen_or_told(watch, page, browser_name):
     """Firefox runs a script of the harness only in the first, empty document of a frame."""
     pages = {"": FRAMES, "own": CORRECTED, "empty": "<!doctype html><p id=o>"}
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    context.route(
+    page.context.route(
         re.compile(r"^http://(page|other)\.test/"),
         lambda route: route.fulfill(
             content_type="text/html", body=pages.get(route.request.url.split("/")[-1], "")
         ),
     )
-    page = context.new_page()
     page.goto("http://page.test/")
     assert watch.settle(quiet_ms=500)
     result = watch.result(tofu=False)
@@ -248,7 +243,6 @@ def test_what_a_frame_shows_and_corrects_is_seen_or_told(browser, browser_name):
     # In Firefox, the watcher also runs in the sandboxed frame, where scripts may not.
     unseen = [("not-watched", "about:srcdoc")] if browser_name == "chromium" else []
     assert told == unseen
-    context.close()
 
 
 # Each word says whether a reader can see it.
@@ -287,10 +281,7 @@ host.innerHTML = "<b>not-slotted</b>";
 </script>"""
 
 
-def test_text_that_no_reader_can_see_is_not_shown(browser):
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    page = context.new_page()
+def test_text_that_no_reader_can_see_is_not_shown(watch, page):
     page.set_content(WORDS)
     words = set(re.findall(r"(?:seen|not)-[a-z-]+", WORDS.split("</style>")[1]))
     host = {"not-shadow", "not-slotted"}  # far below the window, where opacity may end
@@ -300,7 +291,6 @@ def test_text_that_no_reader_can_see_is_not_shown(browser):
     # A window that begins at its right end scrolls to the left.
     page.evaluate("() => { document.documentElement.dir = 'rtl' }")
     assert "not-left" in watch.text() and "not-clear" not in watch.text()
-    context.close()
 
 
 # Shows a text in elements: one for each code point, whole character, word or four code points.
@@ -338,8 +328,7 @@ DRAWN = [
 ]
 
 
-def test_a_character_that_is_drawn_in_parts_is_a_fault(page):
-    watch = GlyphWatch(page.context)
+def test_a_character_that_is_drawn_in_parts_is_a_fault(watch, page):
     page.route("**/split", lambda route: route.fulfill(body=SPLIT, content_type="text/html"))
     page.goto("http://127.0.0.1/split")
     for n, (_, style, text, how, _) in enumerate(DRAWN):
@@ -382,17 +371,13 @@ DRAWING = """async ([id, does]) => {
 }"""
 
 
-def test_a_broken_glyph_on_a_canvas_is_there_until_the_canvas_is_cleared(browser):
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    page = context.new_page()
+def test_a_broken_glyph_on_a_canvas_is_there_until_the_canvas_is_cleared(watch, page):
     page.set_content("<p>hi")
     for n, (does, _) in enumerate(CANVASES.values()):
         page.evaluate(DRAWING, [f"c{n}", does])
     found = {one["target"]: one for one in watch.findings() if one["painted"]}
     for n, (name, (_, stays)) in enumerate(CANVASES.items()):
         assert (found[f"#c{n}"]["live"] if f"#c{n}" in found else None) == stays, name
-    context.close()
 
 
 COMPONENT = """() => {
@@ -403,8 +388,7 @@ COMPONENT = """() => {
 }"""
 
 
-def test_a_shadow_root_is_watched_while_its_host_is_in_the_document(page):
-    watch = GlyphWatch(page.context)
+def test_a_shadow_root_is_watched_while_its_host_is_in_the_document(watch, page):
     page.set_content("<p>hi")
     page.evaluate(COMPONENT)
     assert watch.findings() == []
@@ -420,10 +404,7 @@ def test_a_shadow_root_is_watched_while_its_host_is_in_the_document(page):
 
 
 @pytest.mark.parametrize("when", ["before the page", "in the page"])
-def test_a_clock_that_a_test_stops_does_not_stop_the_watcher(browser, server, when):
-    context = browser.new_context()
-    watch = GlyphWatch(context)
-    page = context.new_page()
+def test_a_clock_that_a_test_stops_does_not_stop_the_watcher(watch, page, server, when):
     if when == "in the page":
         page.goto(f"{server.url}/01-fresh-decoder.fixed.html?manual")
     page.clock.install(time=0)
@@ -435,4 +416,3 @@ def test_a_clock_that_a_test_stops_does_not_stop_the_watcher(browser, server, wh
     now = time.time() * 1000
     watch.findings()
     assert abs(watch._tails[-1][0] - now) < 60_000
-    context.close()

@@ -3,12 +3,12 @@ and asks nobody else for anything.
 """
 
 import http.server
-import json
 import shutil
 
 import pytest
 from packed import ROOT, install, pack, run
 from playwright.sync_api import expect
+from small_tokenizers import byte_level, write
 from static_folder import serving
 
 from detok_py import Vocabulary
@@ -35,27 +35,6 @@ for (let part = await reader.read(); !part.done; part = await reader.read()) doc
 document.documentElement.dataset.state = "finished";
 """
 PAGE = '<!doctype html><meta charset="utf-8"><title>ten lines</title><link rel="icon" href="data:,"><output></output>{script}'
-# A tokenizer.json whose ids are the bytes, each by the character that byte-level BPE writes it
-# with.
-PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
-LETTERS = {chr(n): n for n in PRINTABLE} | {
-    chr(256 + k): n for k, n in enumerate(sorted(set(range(256)) - set(PRINTABLE)))
-}
-BYTE_LEVEL = {
-    "type": "ByteLevel",
-    "add_prefix_space": False,
-    "trim_offsets": True,
-    "use_regex": True,
-}
-TOKENIZER = {
-    "version": "1.0",
-    "added_tokens": [],
-    "normalizer": None,
-    "pre_tokenizer": BYTE_LEVEL,
-    "post_processor": None,
-    "decoder": BYTE_LEVEL,
-    "model": {"type": "BPE", "vocab": LETTERS, "merges": []},
-}
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
@@ -83,7 +62,7 @@ def site(tmp_path_factory):
         folder.mkdir()
         (folder / "text.txt").write_text(TEXT, encoding="utf-8")
         (folder / "bytes.detok").write_bytes(Vocabulary.from_bytes(PIECES).pack())
-        (folder / "tokenizer.json").write_text(json.dumps(TOKENIZER), encoding="utf-8")
+        write(folder, byte_level())  # its first ids are the bytes
         (folder / "index.html").write_text(
             PAGE.format(script='<script type="module" src="page.js"></script>')
         )
@@ -96,10 +75,8 @@ def site(tmp_path_factory):
     # esbuild moves no file but modules: the worker goes beside the bundle, the runtime one folder
     # up.
     esbuild = str(ROOT / "node_modules" / ".bin" / "esbuild")
-    run(
-        [esbuild, "page.js", "--bundle", "--format=esm", "--outdir=bundled", "--log-level=error"],
-        app,
-    )
+    words = ["page.js", "--bundle", "--format=esm", "--outdir=bundled", "--log-level=error"]
+    run([esbuild, *words], app)
     shutil.copy(package / "dist" / "decoder-worker.js", app / "bundled")
     (app / "runtime").symlink_to(package / "runtime")
     (app / "alone").mkdir()
@@ -174,25 +151,21 @@ def test_where_the_package_for_pyodide_is_missing_the_error_names_it(page, site,
     assert "npm install detok-web-pyodide" in said["message"]
 
 
-@pytest.mark.parametrize("form", ["plain", "bundled"])
-def test_ids_of_a_vocabulary_become_text(visit, form):
-    assert visit(f"/{form}/?runtime=micropython&from=bytes.detok") == TEXT
+@pytest.mark.parametrize(
+    ("form", "file"),
+    [("plain", "bytes.detok"), ("bundled", "bytes.detok"), ("plain", "tokenizer.json")],
+)
+def test_ids_of_a_vocabulary_or_a_tokenizer_file_become_text(visit, form, file):
+    assert visit(f"/{form}/?runtime=micropython&from={file}") == TEXT
 
 
 def test_the_ten_lines_of_the_documentation_work(visit):
     visit("/docs/", TEXT)
 
 
-def test_ids_of_a_tokenizer_file_become_text(visit):
-    assert visit("/plain/?runtime=micropython&from=tokenizer.json") == TEXT
-
-
 def test_the_runtime_may_lie_elsewhere(visit, page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     assert visit("/plain/?runtime=micropython&runtimeUrl=/runtime&from=bytes.detok") == TEXT
-    assert [
-        url
-        for url in asked
-        if url.endswith("/runtime/micropython.mjs") and "node_modules" not in url
-    ]
+    runtimes = [url for url in asked if url.endswith("/runtime/micropython.mjs")]
+    assert [url for url in runtimes if "node_modules" not in url]

@@ -6,7 +6,8 @@ wrong.
 """
 
 import asyncio
-import hashlib
+import contextlib
+import itertools
 import json
 import threading
 import time
@@ -24,6 +25,7 @@ from detok_py.protocol import wire
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd שלום 🇩🇪\n"
+URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
 WITH_TAGS = "<think>hm 你</think>" + TEXT
 
 # One answer to its end: its text by channel, its events, how it ended.
@@ -79,10 +81,8 @@ def test_an_answer_comes_by_channels_and_finishes_once(either_page, served, runt
     assert "error" not in kinds
     assert details(answer, "start")[0]["data"] == want
     assert sum(token["count"] for token in details(answer, "token")) == answer["tokens"]
-    shown = "".join(
-        delta["text"] for delta in details(answer, "delta") if delta["channel"] == "content"
-    )
-    assert shown == TEXT
+    deltas = [(delta["channel"], delta["text"]) for delta in details(answer, "delta")]
+    assert "".join([text for channel, text in deltas if channel == "content"]) == TEXT
     assert either_page.complaints == []
 
 
@@ -117,12 +117,8 @@ def test_graphemes_come_whole(library):
     answer = ask(library, granularity="grapheme", **scripted("e\u0301👩‍🚀🇩🇪x"))
     shown = [delta["text"] for delta in details(answer, "delta")]
     assert "".join(shown) == "e\u0301👩‍🚀🇩🇪x"
-    clusters = ["e\u0301", "👩‍🚀", "🇩🇪", "x"]
-    ends = {sum(map(len, clusters[:n])) for n in range(5)}
-    at = 0
-    for part in shown:
-        at += len(part)
-        assert at in ends
+    ends = itertools.accumulate(map(len, ["e\u0301", "👩‍🚀", "🇩🇪", "x"]))
+    assert set(itertools.accumulate(map(len, shown))) <= set(ends)
 
 
 def test_reasoning_tools_and_markers_can_be_left_as_they_are(library):
@@ -136,11 +132,9 @@ def test_reasoning_tools_and_markers_can_be_left_as_they_are(library):
     assert plain["got"] == {"content": text}
 
 
-def test_a_vocabulary_that_the_page_has_is_the_one_that_is_used(library, served):
-    url = f"/vocabulary/{VOCABULARY.sha256}.detok"
-    assert ask(library, vocabularyUrl=url, want="ids", **scripted(cut="token"))["got"] == {
-        "content": TEXT
-    }
+def test_a_vocabulary_that_the_page_has_is_the_one_that_is_used(library):
+    answer = ask(library, vocabularyUrl=URL, want="ids", **scripted(cut="token"))
+    assert answer["got"] == {"content": TEXT}
 
 
 def test_an_engine_that_crashes_leaves_its_text_and_says_so_once(library):
@@ -186,27 +180,17 @@ def entries(vector):
 
 
 def test_every_data_frame_of_the_vectors_gives_its_text(library, served):
-    async def play(peer):
-        await peer.hello()
-        asked = await peer.hear()
-        frame = bytes.fromhex(VECTORS["data"][asked["params"]["case"]]["hex"])
-        kind, count, _ = entries(VECTORS["data"][asked["params"]["case"]])
-        await peer.say("started", id=asked["id"], data=kind, position=0)
+    async def play(peer):  # the vector that the loop below is at
+        frame = bytes.fromhex(vector["hex"])
+        asked = await peer.begin(kind)
         await peer.data(frame)
-        unit = "bytes" if kind == "bytes" else "tokens"
-        await peer.say(
-            "finished",
-            id=asked["id"],
-            reason="eos",
-            sha256=hashlib.sha256(frame[1:]).hexdigest(),
-            **{unit: count},
-        )
+        await peer.finish(asked, frame[1:], **{"bytes" if kind == "bytes" else "tokens": count})
         await peer.hear_until("closed")
 
     served.script = play
-    for case, vector in enumerate(VECTORS["data"]):
-        answer = ask(library, "/script", params={"case": case})
+    for vector in VECTORS["data"]:
         kind, count, data = entries(vector)
+        answer = ask(library, "/script")
         if kind == "ids" and count:
             # Ids that nobody can read are an error, never nothing.
             assert (answer["got"], answer["reason"], answer["code"]) == ({}, "error", 4409), vector
@@ -221,23 +205,17 @@ def test_every_frame_that_is_a_breach_ends_the_answer_with_4400(library, served)
     frames += [vector["text"] for vector in VECTORS["refused_messages"]]
     closed = []
 
-    async def play(peer):
-        await peer.hello()
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="both", position=0)
+    async def play(peer):  # and then the frame that the loop below is at
+        await peer.begin("both")
         await peer.data(bytes.fromhex("02 03 01 61"))
-        frame = frames[asked["params"]["case"]]
         await (peer.text(frame) if isinstance(frame, str) else peer.data(frame))
         closed.append((await peer.hear_until("closed"))["code"])
 
     served.script = play
-    for case, frame in enumerate(frames):
-        answer = ask(library, "/script", params={"case": case})
-        assert (answer["got"], answer["reason"], answer["code"]) == (
-            {"content": "a"},
-            "error",
-            4400,
-        ), frame
+    for frame in frames:
+        answer = ask(library, "/script")
+        assert answer["got"] == {"content": "a"}, frame
+        assert (answer["reason"], answer["code"]) == ("error", 4400), frame
         assert len(details(answer, "finish")) == 1
         assert answer["open"] == 0
     eventually_sync(lambda: closed == [4400] * len(frames))
@@ -309,14 +287,10 @@ def test_a_signal_that_was_aborted_before_finishes_after_one_can_listen(library)
 def test_a_stop_ends_the_answer_and_the_engine(either_page, served):
     eventually_sync(lambda: served.running == 0)  # an earlier test's answers
     before = served.cancelled
-    answer = ask(
-        either_page, stop=["STOP"], **scripted("one ST OP STOP two " + "x" * 40_000, pace=400)
-    )
-    assert (answer["got"], answer["reason"], answer["failed"]) == (
-        {"content": "one ST OP "},
-        "stop",
-        "done",
-    )
+    text = "one ST OP STOP two " + "x" * 40_000
+    answer = ask(either_page, stop=["STOP"], **scripted(text, pace=400))
+    assert answer["got"] == {"content": "one ST OP "}
+    assert (answer["reason"], answer["failed"]) == ("stop", "done")
     eventually_sync(lambda: served.running == 0)
     assert served.cancelled == before + 1
     shown = ask(either_page, stop=["STOP"], includeStop=True, **scripted("one STOP two", pace=400))
@@ -355,9 +329,7 @@ def test_a_slow_reader_makes_the_engine_wait_and_loses_nothing(library, served):
 
 
 @pytest.mark.full
-def test_cuts_after_any_number_of_bytes_change_nothing(
-    open_library, served, cutting_proxy, browser, browser_context_args
-):
+def test_cuts_after_any_number_of_bytes_change_nothing(page, served, cutting_proxy):
     proxy = cutting_proxy(served.url)
     # A handshake is some 500 bytes: cut in it, in the hello, between frames, in frames, and again
     # and again.
@@ -365,8 +337,6 @@ def test_cuts_after_any_number_of_bytes_change_nothing(
         *(200, 520, 800, 1000, 1005, 1011, 1100, 1300, 700, 900, 1200, 1003, 1001, 1400),
         *(1007, 1002),
     ]
-    context = browser.new_context(**browser_context_args)
-    page = context.new_page()
     page.goto(f"{proxy.url}/pages/module.html")
     page.wait_for_function("() => window.lib")
     resumes = served.count("detok_resumes_total")
@@ -382,7 +352,6 @@ def test_cuts_after_any_number_of_bytes_change_nothing(
         }""",
         scripted(TEXT * 20, cut="token", pace=1500),
     )
-    context.close()
     assert proxy.budgets == []
     assert proxy.cuts >= 16
     assert served.count("detok_resumes_total") > resumes
@@ -396,28 +365,23 @@ def test_cuts_after_any_number_of_bytes_change_nothing(
     assert answers[1] == 0
 
 
-@pytest.fixture(scope="module")
-def llama(browser, browser_context_args):
-    """A bridge with a real engine, and a page of it."""
-    server = LibraryServer(open_engine("recite"))
-    context = browser.new_context(**browser_context_args)
-    page = context.new_page()
-    page.goto(f"{server.url}/pages/module.html")
-    page.wait_for_function("() => window.lib")
-    yield server, page
-    context.close()
-    server.close()
+@pytest.fixture
+def llama():
+    """A bridge with a real engine."""
+    with contextlib.closing(LibraryServer(open_engine("recite"))) as server:
+        yield server
 
 
 @pytest.mark.full
-def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
-    server, page = llama
+def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(page, llama):
+    page.goto(f"{llama.url}/pages/module.html")
+    page.wait_for_function("() => window.lib")
     request = {"prompt": texts()[0]["prompt"], "params": {"max_tokens": 24, "temperature": 0}}
     whole = ask(page, **request)
     assert (whole["reason"], whole["tokens"]) == ("length", 24)
     assert len(whole["got"]["content"]) > 8
     for frames in (1, 2, 5):
-        resumes = server.count("detok_resumes_total")
+        resumes = llama.count("detok_resumes_total")
         cut = ask(page, f"/cut/{frames}/stream", **request)
         assert cut["got"] == whole["got"], frames
         assert (cut["reason"], cut["tokens"], cut["failed"]) == ("length", 24, "done")
@@ -425,8 +389,8 @@ def test_a_real_engine_cut_after_every_frame_or_every_few_gives_its_text(llama):
         assert details(cut, "error") == []
         assert cut["open"] == 0
         # A busy bridge sends several tokens in a frame: there may not be five frames to cut after.
-        assert server.count("detok_resumes_total") > resumes or frames > 1
-    eventually_sync(lambda: server.running == 0)
+        assert llama.count("detok_resumes_total") > resumes or frames > 1
+    eventually_sync(lambda: llama.running == 0)
 
 
 @pytest.mark.full
@@ -452,7 +416,6 @@ def test_a_bridge_that_stays_away_is_given_up_with_one_error_and_one_end(library
     assert answer["open"] == 0
 
 
-NOTHING = hashlib.sha256(b"").hexdigest()
 # An answer whose page is told at its first event of a kind that it is back.
 BACK = """async ([kind, type]) => {
   const answer = lib.connect("/script", { runtime: "micropython", prompt: "" });
@@ -472,10 +435,7 @@ def test_a_page_that_is_back_tries_at_once_and_its_try_is_not_counted(library, s
     async def play(peer):
         if served.played < first + 3:
             return await peer.close(1012)
-        await peer.hello()
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="bytes", position=0)
-        await peer.say("finished", id=asked["id"], reason="eos", bytes=0, sha256=NOTHING)
+        await peer.finish(await peer.begin("bytes"), b"", bytes=0)
         await peer.hear_until("closed")
 
     first = served.played
@@ -488,13 +448,11 @@ def test_a_page_that_is_back_tries_at_once_and_its_try_is_not_counted(library, s
 @pytest.mark.full
 def test_a_page_that_is_back_finds_a_dead_connection_by_a_ping(library, served):
     async def play(peer):
-        await peer.hello()
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="bytes", position=0)
+        asked = await peer.begin("bytes")
         if served.played == first + 1:
             assert (await peer.hear())["type"] == "ping"
             await peer.hear_until("closed")  # as one that is dead says nothing
-        await peer.say("finished", id=asked["id"], reason="eos", bytes=0, sha256=NOTHING)
+        await peer.finish(asked, b"", bytes=0)
         await peer.hear_until("closed")
 
     first = served.played
@@ -557,21 +515,14 @@ def test_a_vocabulary_that_is_not_what_the_bridge_said_decodes_nothing(library, 
     served.given["lie.detok"] = (status, {}, body)
     gate = served.gates["lie.detok"] = threading.Event()
     sha256 = VOCABULARY.sha256[:-2] + "00"  # nobody's, so that no earlier test has brought it
+    vocabulary = {"sha256": sha256, "size": 260, "url": "/given/lie.detok"}
     closed = []
 
     async def play(peer):
-        await peer.hello(vocabulary={"sha256": sha256, "size": 260, "url": "/given/lie.detok"})
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="ids", position=0)
+        asked = await peer.begin("ids", vocabulary=vocabulary)
         await peer.data(b"\x01hi")
         if ends == "before":
-            await peer.say(
-                "finished",
-                id=asked["id"],
-                reason="eos",
-                tokens=2,
-                sha256=hashlib.sha256(b"hi").hexdigest(),
-            )
+            await peer.finish(asked, b"hi", tokens=2)
         await asyncio.sleep(0.05)
         gate.set()
         closed.append((await peer.hear_until("closed"))["code"])
@@ -587,21 +538,12 @@ def test_a_vocabulary_that_is_not_what_the_bridge_said_decodes_nothing(library, 
 
 def test_a_size_that_is_said_wrongly_changes_nothing_because_the_sum_decides(library, served):
     served.given["v.detok"] = (200, {}, PACKED)
+    vocabulary = {"sha256": VOCABULARY.sha256, "size": 7, "url": "/given/v.detok"}
 
     async def play(peer):
-        await peer.hello(
-            vocabulary={"sha256": VOCABULARY.sha256, "size": 7, "url": "/given/v.detok"}
-        )
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="ids", position=0)
+        asked = await peer.begin("ids", vocabulary=vocabulary)
         await peer.data(b"\x01hi")
-        await peer.say(
-            "finished",
-            id=asked["id"],
-            reason="eos",
-            tokens=2,
-            sha256=hashlib.sha256(b"hi").hexdigest(),
-        )
+        await peer.finish(asked, b"hi", tokens=2)
         await peer.hear_until("closed")
 
     served.script = play
@@ -609,18 +551,11 @@ def test_a_size_that_is_said_wrongly_changes_nothing_because_the_sum_decides(lib
 
 
 def test_ids_beyond_the_vocabulary_keep_what_came_before_and_stop_the_engine(library, served):
+    vocabulary = {"sha256": VOCABULARY.sha256, "size": 260, "url": URL}
     heard = []
 
     async def play(peer):
-        await peer.hello(
-            vocabulary={
-                "sha256": VOCABULARY.sha256,
-                "size": 260,
-                "url": f"/vocabulary/{VOCABULARY.sha256}.detok",
-            }
-        )
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="ids", position=0)
+        await peer.begin("ids", vocabulary=vocabulary)
         await peer.data(b"\x01" + b"hi" + wire.data_frame(wire.IDS, b"\x84\x02")[1:] + b"lost")
         while (message := await peer.hear())["type"] != "closed":
             heard.append(message["type"])
@@ -634,27 +569,23 @@ def test_ids_beyond_the_vocabulary_keep_what_came_before_and_stop_the_engine(lib
 
 def test_a_bridge_with_another_vocabulary_than_the_pages_own_is_refused(library, served):
     async def play(peer):
-        await peer.hello(
-            vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/other.detok"}
-        )
+        vocabulary = {"sha256": OTHER.sha256, "size": 256, "url": "/given/other.detok"}
+        await peer.hello(vocabulary=vocabulary)
         await peer.hear_until("closed")
 
     served.script = play
-    answer = ask(library, "/script", vocabularyUrl=f"/vocabulary/{VOCABULARY.sha256}.detok")
+    answer = ask(library, "/script", vocabularyUrl=URL)
     assert (answer["got"], answer["reason"], answer["code"]) == ({}, "error", 4409)
 
 
 def test_giving_up_while_the_vocabulary_is_fetched_lets_go_and_disturbs_nobody(library, served):
     served.given["slow.detok"] = (200, {}, OTHER.pack())
     gate = served.gates["slow.detok"] = threading.Event()
+    vocabulary = {"sha256": OTHER.sha256, "size": 256, "url": "/given/slow.detok"}
     closed = []
 
     async def play(peer):
-        await peer.hello(
-            vocabulary={"sha256": OTHER.sha256, "size": 256, "url": "/given/slow.detok"}
-        )
-        asked = await peer.hear()
-        await peer.say("started", id=asked["id"], data="ids", position=0)
+        await peer.begin("ids", vocabulary=vocabulary)
         await peer.data(b"\x01hi")
         closed.append((await peer.hear_until("closed"))["code"])
 

@@ -101,7 +101,6 @@ STATE = """async ([source, request, options, vocabulary]) => {
     strings: async (parts) => new ReadableStream({ start(to) { for (const part of parts) to.enqueue(part); to.close(); } }),
     // What a bridge's address is made of.
     bridge: () => "/stream",
-    fails: () => { throw new Error("no such model"); },
   };
   const store = new AnswerStore(SOURCES[source], source === "bridge" ? options : {}), seen = [];
   store.subscribe(() => seen.push(store.read()));
@@ -182,16 +181,10 @@ def test_a_function_may_give_strings_or_the_address_of_a_bridge(state):
     assert state("bridge", asked) == {**NOTHING, "reason": "eos", "text": TEXT}
 
 
-@pytest.mark.parametrize(
-    ("source", "request_", "message"),
-    [
-        ("fetch", "refused", "The server answered HTTP 503: no slot"),
-        ("fails", "", "no such model"),
-    ],
-)
-def test_an_answer_that_fails_is_the_state_error(state, source, request_, message):
-    failed = state(source, request_)
-    assert failed == {**NOTHING, "reason": "error", "error": message, "text": "", "status": "error"}
+def test_an_answer_that_fails_is_the_state_error(state):
+    failed = {"reason": "error", "status": "error", "text": ""}
+    message = "The server answered HTTP 503: no slot"
+    assert state("fetch", "refused") == {**NOTHING, **failed, "error": message}
 
 
 CHANGED_MIND = """async () => {

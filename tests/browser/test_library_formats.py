@@ -44,11 +44,9 @@ def test_connect_reads_the_format_that_the_bridge_names(library, monkeypatch, ru
     assert calls[-1]["complete"] is True
     assert answer["calls"] == [{"call": 0, **WHOLE}]
     assert answer["reason"] == "tool_calls"
-    texts = {"content": "", "reasoning": ""}
-    for delta in answer["deltas"]:
-        if delta["channel"] in texts:
-            texts[delta["channel"]] += delta["text"]
-    assert texts == {"content": "At once.", "reasoning": "hm"}
+    for channel, text in (("content", "At once."), ("reasoning", "hm")):
+        deltas = [delta for delta in answer["deltas"] if delta["channel"] == channel]
+        assert "".join([delta["text"] for delta in deltas]) == text
     # Nothing is looked for, if that is asked.
     plain = library.evaluate(CONNECT, {**request, "format": None})
     assert plain["named"] == {"hello": FORMAT, "start": None}
@@ -65,11 +63,7 @@ CHUNKS = """async (options) => {
   const { DetokTransport } = await import("/src/ai-sdk.js");
   const transport = new DetokTransport("/stream", options);
   const parts = [{ type: "text", text: "go" }];
-  const stream = await transport.sendMessages({ chatId: "one", messages: [{ role: "user", parts }] });
-  const chunks = [];
-  for (let reader = stream.getReader(), part; !(part = await reader.read()).done;)
-    chunks.push(part.value);
-  return chunks;
+  return partsOf(await transport.sendMessages({ chatId: "one", messages: [{ role: "user", parts }] }));
 }"""
 
 
@@ -172,15 +166,7 @@ def test_one_json_value_says_when_it_is_complete(library, granularity):
         """async (options) => {
           const stream = new lib.DetokStream({ ...options, format: "json", output: "deltas" });
           const chunks = ['{"a": ', '["}é"', "]}", " more"].map((text) => new TextEncoder().encode(text));
-          const source = new ReadableStream({
-            async pull(to) {
-              if (chunks.length) to.enqueue(chunks.shift());
-              else to.close();
-            },
-          });
-          const deltas = [];
-          for await (const delta of source.pipeThrough(stream)) deltas.push(delta);
-          return deltas;
+          return partsOf(sourceOf(chunks).pipeThrough(stream));
         }""",
         {"runtime": "micropython", "granularity": granularity},
     )

@@ -38,9 +38,12 @@ KIT = """async () => {
     for (const { url } of await store.keys()) found.push([url, (await (await store.match(url))?.arrayBuffer())?.byteLength]);
     return found;
   };
-  window.keeping = async (cache = "detok") => {
-    for (let tries = 0; tries < 2400 && !(await kept(cache)).length; tries++) await sleep(50);
-    return kept(cache);
+  window.until = async (done) => {
+    for (let tries = 0; tries < 2400 && !(await done()); tries++) await sleep(50);
+  };
+  window.keeping = async () => {
+    await until(async () => (await kept()).length);
+    return kept();
   };
   // Like a memory of Pyodide: a head that says how long it is, and the heap.
   window.snapshot = async (size) => {
@@ -239,8 +242,7 @@ def test_a_visit_that_finds_a_memory_of_no_use_is_a_first_one_and_replaces_it(pa
           const { headers } = await store.match(url);
           await store.put(url, new Response(changed, { headers }));
           const second = await visit();
-          const same = async () => String((await body()).subarray(0, 32)) === String(changed.subarray(0, 32));
-          for (let tries = 0; tries < 2400 && (await same()); tries++) await sleep(50);
+          await until(async () => String((await body()).subarray(0, 32)) !== String(changed.subarray(0, 32)));
           return [first, await keeping(), second, await visit()];
         }"""
     )
@@ -301,7 +303,7 @@ def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_
             const bytes = await partsOf(sourceOf(bytesOf("é👩‍🚀")).pipeThrough(new lib.DetokStream(options)));
             const ids = await partsOf(sourceOf([[65, 66, 67, 68]]).pipeThrough(new lib.DetokStream({ ...options, vocabulary })));
             const answer = await partsOf(lib.connect("/stream", { ...options, ...request }).text);
-            for (let tries = 0; tries < 2400 && !(await memories()); tries++) await sleep(50);
+            await until(memories);
             lib.shutDown();
             return [python, bytes, ids.join(""), answer.join("")];
           };

@@ -2,6 +2,7 @@
 tokenizer files of a user's own.
 """
 
+import contextlib
 import json
 import threading
 
@@ -30,12 +31,38 @@ LOAD = """async ([source, name, ids, options]) => {
   return { text, sha256: vocabulary.sha256, size: vocabulary.size, frozen: Object.isFrozen(vocabulary), progress };
 }"""
 FAIL = """async ([source, options]) => {
-  const given = typeof source === "string" && !source.startsWith("/") ? new Blob([fromHex(source)]) : source;
+  const given = /[/]/.test(source) ? source : new Blob([fromHex(source)]);
   const error = await outcome(lib.loadVocabulary(given, { runtime: "micropython", ...options }).catch((error) => ({ error })));
   if (!error.error) return "loaded";
   const { name, message, code, kind, isRetryable } = error.error;
   return { name, message, code: code ?? null, kind, isRetryable };
 }"""
+
+
+def load(page, source, ids=(256, 257), name=None, **options):
+    """Return what LOAD says of a vocabulary, and its text of these ids."""
+    return page.evaluate(LOAD, [source, name, ids, options])
+
+
+def fail(page, source, **options):
+    """Return the error of a vocabulary, of a URL or of bytes in hex, that cannot be loaded."""
+    return page.evaluate(FAIL, [source, options])
+
+
+@contextlib.contextmanager
+def replaced(page, place, name, value):
+    """Give a property of an object of the page another value while a block runs."""
+    page.evaluate(
+        f"""() => {{
+          const own = Object.getOwnPropertyDescriptor({place}, "{name}");
+          window.giveBack = () => own ? Object.defineProperty({place}, "{name}", own) : delete {place}["{name}"];
+          Object.defineProperty({place}, "{name}", {{ value: {value}, configurable: true }});
+        }}"""
+    )
+    try:
+        yield
+    finally:
+        page.evaluate("() => void giveBack()")
 
 
 @pytest.fixture
@@ -56,19 +83,12 @@ def test_one_whose_sum_is_known_is_fetched_once_and_then_asks_for_nothing(
     either_page.evaluate("() => caches.delete('detok')")
     before, asked = times_asked(served, address), len(served.asked)
     for _ in range(3):
-        loaded = either_page.evaluate(
-            LOAD, [address, None, [256, 257], {"sha256": VOCABULARY.sha256}]
-        )
-        assert (loaded["text"], loaded["sha256"], loaded["size"]) == (
-            "cafés",
-            VOCABULARY.sha256,
-            len(VOCABULARY),
-        )
-        assert loaded["frozen"]
+        loaded = load(either_page, address, sha256=VOCABULARY.sha256)
+        assert (loaded["text"], loaded["sha256"]) == ("cafés", VOCABULARY.sha256)
+        assert (loaded["size"], loaded["frozen"]) == (len(VOCABULARY), True)
     assert (times_asked(served, address) - before, len(served.asked) - asked) == (1, 1)
-    assert (
-        either_page.evaluate("async () => (await (await caches.open('detok')).keys()).length") == 1
-    )
+    kept = "async () => (await (await caches.open('detok')).keys()).length"
+    assert either_page.evaluate(kept) == 1
 
 
 @pytest.mark.parametrize("header", ["etag", "last-modified"])
@@ -81,90 +101,64 @@ def test_one_whose_sum_is_not_known_is_the_servers_newest(library, served, addre
     name = address.removeprefix("/given/")
     served.given[name] = (200, {header: versions[0]}, PACKED)
     for _ in range(3):
-        assert library.evaluate(LOAD, [address, None, [0, 257], {}])["text"] == "\x00\ufffds"
+        assert load(library, address, [0, 257])["text"] == "\x00\ufffds"
     assert times_asked(served, address) == 3  # conditionally, without the file the second time
     assert not [asked for asked in served.asked if asked == f"HEAD {name}"]
     newer = d.Vocabulary.from_bytes([b"new"])
     served.given[name] = (200, {header: versions[1]}, newer.pack())
-    assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
+    assert load(library, address, [0])["text"] == "new"
     # A server that cannot be asked leaves what was kept.
-    library.evaluate(
-        "() => { window.ask = fetch; window.fetch = () => Promise.reject(new TypeError('offline')); }"
-    )
-    try:
-        assert library.evaluate(LOAD, [address, None, [0], {}])["text"] == "new"
-    finally:
-        library.evaluate("() => { window.fetch = ask; }")
+    offline = "() => Promise.reject(new TypeError('offline'))"
+    with replaced(library, "window", "fetch", offline):
+        assert load(library, address, [0])["text"] == "new"
     # A server that tells its versions not apart is asked for the whole each time.
     served.given[name] = (200, {}, PACKED)
     before = times_asked(served, address)
     for _ in range(2):
-        assert (
-            library.evaluate(LOAD, [address, None, [256, 257], {}])["sha256"] == VOCABULARY.sha256
-        )
+        assert load(library, address)["sha256"] == VOCABULARY.sha256
     assert times_asked(served, address) - before == 2
 
 
 def test_progress_counts_up_to_the_whole(library, address):
-    progress = library.evaluate(LOAD, [address, None, [], {"cache": False}])["progress"]
+    progress = load(library, address, [], cache=False)["progress"]
     assert progress[-1] == [len(PACKED), len(PACKED)]
     assert [loaded for loaded, _ in progress] == sorted({loaded for loaded, _ in progress})
 
 
 def test_without_a_cache_it_is_fetched_each_time(library, served, address):
     for _ in range(2):
-        assert (
-            library.evaluate(LOAD, [address, None, [256, 257], {"cache": False}])["text"] == "cafés"
-        )
+        assert load(library, address, cache=False)["text"] == "cafés"
     assert times_asked(served, address) == 2
 
 
 def test_a_cache_of_another_name_is_another_cache(library, served, address):
     for name in ("one", "two", "one"):
-        library.evaluate(LOAD, [address, None, [], {"cache": name, "sha256": VOCABULARY.sha256}])
+        load(library, address, [], cache=name, sha256=VOCABULARY.sha256)
     assert times_asked(served, address) == 2
-    assert library.evaluate(
-        "async () => [await caches.delete('one'), await caches.delete('two')]"
-    ) == [True, True]
+    delete = "async () => [await caches.delete('one'), await caches.delete('two')]"
+    assert library.evaluate(delete) == [True, True]
 
 
-@pytest.mark.parametrize("where", ["absent", "refuses"])
-def test_where_there_is_no_cache_storage_it_loads_all_the_same(library, served, address, where):
-    library.evaluate(
-        """(where) => {
-          window.kept = caches;
-          const value = where === "absent" ? undefined : { open: () => Promise.reject(new DOMException("no", "SecurityError")) };
-          Object.defineProperty(window, "caches", { value, configurable: true });
-        }""",
-        where,
-    )
-    try:
-        assert library.evaluate(LOAD, [address, None, [256, 257], {}])["text"] == "cafés"
-    finally:
-        library.evaluate(
-            "() => { Object.defineProperty(window, 'caches', { value: kept, configurable: true }); }"
-        )
+REFUSES = "{ open: () => Promise.reject(new DOMException('no', 'SecurityError')) }"
+FULL = "() => Promise.reject(new DOMException('full', 'QuotaExceededError'))"
 
 
-def test_a_full_disk_is_no_reason_to_fail(library, address):
-    library.evaluate(
-        """() => {
-          window.kept = Cache.prototype.put;
-          Cache.prototype.put = () => Promise.reject(new DOMException("full", "QuotaExceededError"));
-        }"""
-    )
-    try:
-        assert (
-            library.evaluate(LOAD, [address, None, [256, 257], {"cache": "full"}])["text"]
-            == "cafés"
-        )
-    finally:
-        library.evaluate("() => { Cache.prototype.put = kept; return caches.delete('full'); }")
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        pytest.param("window", "caches", "undefined", id="no Cache Storage"),
+        pytest.param("window", "caches", REFUSES, id="one that refuses"),
+        pytest.param("Cache.prototype", "put", FULL, id="a full disk"),
+    ],
+)
+def test_where_nothing_can_be_kept_it_loads_all_the_same(library, address, place, name, value):
+    with replaced(library, place, name, value):
+        assert load(library, address)["text"] == "cafés"
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "empty", "a page"])
 def test_a_damaged_entry_of_the_cache_is_fetched_again(library, served, address, damage):
-    library.evaluate(LOAD, [address, None, [], {}])
+    load(library, address, [])
     library.evaluate(
         """async ([address, damage]) => {
           const store = await caches.open("detok");
@@ -175,11 +169,9 @@ def test_a_damaged_entry_of_the_cache_is_fetched_again(library, served, address,
         }""",
         [address, damage],
     )
-    sha256 = {"sha256": VOCABULARY.sha256}
-    assert library.evaluate(LOAD, [address, None, [256, 257], sha256])["text"] == "cafés"
-    assert times_asked(served, address) == 2
-    assert library.evaluate(LOAD, [address, None, [256, 257], sha256])["text"] == "cafés"
-    assert times_asked(served, address) == 2
+    for _ in range(2):
+        assert load(library, address, sha256=VOCABULARY.sha256)["text"] == "cafés"
+        assert times_asked(served, address) == 2
 
 
 LIES = {
@@ -192,54 +184,28 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_an_address_with_a_sum_answers_for_what_it_serves(library, served, lie):
-    served.given[f"{VOCABULARY.sha256}.detok"] = (200, {}, LIES[lie])
-    failed = library.evaluate(FAIL, [f"/given/{VOCABULARY.sha256}.detok", {}])
-    assert failed["name"] == "DetokError"
+    name = f"{VOCABULARY.sha256}.detok"
+    served.given[name] = (200, {}, LIES[lie])
+    assert fail(library, f"/given/{name}")["name"] == "DetokError"
     # What was refused is not kept either: once the server is right again, so is the page.
-    served.given[f"{VOCABULARY.sha256}.detok"] = (200, {}, PACKED)
-    assert (
-        library.evaluate(LOAD, [f"/given/{VOCABULARY.sha256}.detok", None, [256, 257], {}])["text"]
-        == "cafés"
-    )
+    served.given[name] = (200, {}, PACKED)
+    assert load(library, f"/given/{name}")["text"] == "cafés"
     library.evaluate("() => caches.delete('detok')")
 
 
 def test_the_sum_that_is_asked_for_decides(library, address):
     other = "0" * 64
-    failed = library.evaluate(FAIL, [address, {"sha256": other, "cache": False}])
+    failed = fail(library, address, sha256=other, cache=False)
     assert (failed["name"], failed["code"], failed["kind"]) == ("DetokError", 4409, "data")
     assert VOCABULARY.sha256[:12] in failed["message"] and other[:12] in failed["message"]
-    failed = library.evaluate(FAIL, [PACKED.hex(), {"sha256": other}])
-    assert failed["code"] == 4409
-    assert (
-        library.evaluate(LOAD, [PACKED.hex(), "", [256, 257], {"sha256": VOCABULARY.sha256}])[
-            "text"
-        ]
-        == "cafés"
-    )
+    assert fail(library, PACKED.hex(), sha256=other)["code"] == 4409
+    assert load(library, PACKED.hex(), name="", sha256=VOCABULARY.sha256)["text"] == "cafés"
 
 
 def test_where_the_browser_computes_no_sums_python_does(library):
-    library.evaluate(
-        "() => void Object.defineProperty(crypto, 'subtle', { value: undefined, configurable: true })"
-    )
-    try:
-        loaded = library.evaluate(LOAD, [PACKED.hex(), "", [256, 257], {"cache": False}])
-    finally:
-        assert library.evaluate("() => delete crypto.subtle && !!crypto.subtle")
+    with replaced(library, "crypto", "subtle", "undefined"):
+        loaded = load(library, PACKED.hex(), name="", cache=False)
     assert (loaded["text"], loaded["sha256"]) == ("cafés", VOCABULARY.sha256)
-
-
-def test_what_cannot_be_fetched_is_said_with_its_address(library, served):
-    failed = library.evaluate(FAIL, ["/given/nothing.detok", {}])
-    assert failed["name"] == "DetokError"
-    assert "/given/nothing.detok" in failed["message"] and "HTTP 404" in failed["message"]
-    # This page's policy forbids another host, so nothing leaves the machine, and the browser says
-    # no more than that it failed.
-    failed = library.evaluate(
-        "() => lib.loadVocabulary('http://localhost:9/x.detok').catch(({ name, isRetryable }) => [name, isRetryable])"
-    )
-    assert failed == ["DetokError", True]
 
 
 def test_what_is_no_vocabulary_is_named_with_the_way_out(library, served):
@@ -248,21 +214,25 @@ def test_what_is_no_vocabulary_is_named_with_the_way_out(library, served):
     served.given |= {"page.json": (200, {"content-type": "text/html"}, page)}
     served.given |= {"busy.detok": (503, {}, b""), "other.detok": (200, {}, b"other\x07")}
     said = {
-        "page.json": ["data", False, "is a page and not a vocabulary"],
-        "none.detok": ["network", False, "HTTP 404"],
-        "busy.detok": ["network", True, "HTTP 503"],
-        "other.detok": ["data", False, 'it begins with "other" 07, not "detok" 02'],
+        "/given/page.json": ["data", False, "is a page and not a vocabulary"],
+        "/given/none.detok": ["network", False, "/given/none.detok could not be read (HTTP 404)"],
+        "/given/busy.detok": ["network", True, "/given/busy.detok could not be read (HTTP 503)"],
+        "/given/other.detok": ["data", False, 'it begins with "other" 07, not "detok" 02'],
+        # This page's policy forbids another host, so nothing leaves the machine, and the browser
+        # says no more than that it failed.
+        "http://localhost:9/x.detok": ["network", True, ""],
     }
-    for name, (kind, again, words) in said.items():
-        failed = library.evaluate(FAIL, [f"/given/{name}", {"cache": False}])
-        assert (failed["kind"], failed["isRetryable"]) == (kind, again), name
+    for address, (kind, again, words) in said.items():
+        failed = fail(library, address, cache=False)
+        assert failed["name"] == "DetokError"
+        assert (failed["kind"], failed["isRetryable"]) == (kind, again), address
         assert words in failed["message"]
 
 
 def test_a_server_that_stalls_is_given_up(library, served):
     served.gates["stalled.detok"] = threading.Event()
     try:
-        failed = library.evaluate(FAIL, ["/given/stalled.detok", {"timeout": 300}])
+        failed = fail(library, "/given/stalled.detok", timeout=300)
     finally:
         served.gates.pop("stalled.detok").set()
     assert (failed["kind"], failed["isRetryable"]) == ("network", True)
@@ -323,7 +293,7 @@ def test_a_users_own_tokenizer_is_packed_and_decodes(library, tmp_path, name, da
     file.write_bytes(data)
     tokenizer = d.load_tokenizer(file)
     ids = tokenizer.encode("the cat s")
-    loaded = library.evaluate(LOAD, [data.hex(), name, ids, {}])
+    loaded = load(library, data.hex(), ids, name)
     assert loaded["sha256"] == tokenizer.vocabulary.sha256
     assert loaded["text"] == tokenizer.decode(ids)
 
@@ -352,6 +322,6 @@ def test_of_a_model_file_only_the_header_is_read(library):
 
 
 def test_a_file_that_is_no_tokenizer_says_what_it_is(library):
-    failed = library.evaluate(FAIL, [b"PK\x03\x04 a zip".hex(), {}])
+    failed = fail(library, b"PK\x03\x04 a zip".hex())
     assert failed["name"] == "DetokError"
     assert "PK" in failed["message"]

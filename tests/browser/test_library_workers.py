@@ -9,6 +9,7 @@ from waiting import eventually_sync
 pytestmark = pytest.mark.one_browser
 
 TEXT = "naïve 你好 👩‍🚀 é שלום 🇩🇪 "
+URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
 
 # How far a stream or an answer has come when its worker dies. Each says what then becomes of all
 # that waits.
@@ -72,7 +73,7 @@ def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new
         }""",
         [
             how,
-            f"/vocabulary/{VOCABULARY.sha256}.detok",
+            URL,
             {"prompt": "", "params": {"engine": "scripted", "text": "x" * 4000, "pace": 200}},
         ],
     )
@@ -106,11 +107,13 @@ KILLED = """async ([url, at]) => {
 }"""
 
 
-@pytest.mark.parametrize("at", [1, 2, 5])
+# The text takes eight questions.
+@pytest.mark.parametrize(
+    "at", [1, 2, 5, *(pytest.param(at, marks=pytest.mark.full) for at in (3, 4, 6, 7, 8))]
+)
 def test_a_worker_that_dies_at_a_question_is_asked_again_in_another(page, at):
     """The table of steps is the page's: nothing that was there is lost, and nothing comes twice."""
-    url = f"/vocabulary/{VOCABULARY.sha256}.detok"
-    assert page.evaluate(KILLED, [url, at]) == ["naïve 你好 STO, 👩‍🚀 ST", "end", 1]
+    assert page.evaluate(KILLED, [URL, at]) == ["naïve 你好 STO, 👩‍🚀 ST", "end", 1]
 
 
 def test_a_file_that_is_still_read_at_a_shutdown_is_not_read_by_the_next_worker(page):
@@ -131,12 +134,6 @@ def test_a_file_that_is_still_read_at_a_shutdown_is_not_read_by_the_next_worker(
         }"""
     )
     assert seen == ["DetokError: The decoding worker was shut down.", 0]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("at", [3, 4, 6, 7, 8])  # the text takes eight questions
-def test_a_worker_may_die_at_any_question(page, at):
-    test_a_worker_that_dies_at_a_question_is_asked_again_in_another(page, at)
 
 
 def test_workers_that_die_at_the_same_question_are_an_error(page):
@@ -235,7 +232,7 @@ def test_fifty_streams_at_once_each_give_their_own_text(open_library, served):
           const all = await Promise.all(Array.from({ length: 50 }, async (_, n) => (await kinds[n % 5](n)).join("") === own(n)));
           return [all.filter((right) => !right).length, all.length, workers.length, await openStreams()];
         }""",
-        [TEXT, f"/vocabulary/{VOCABULARY.sha256}.detok"],
+        [TEXT, URL],
     )
     assert seen == [0, 50, 1, 0]
     assert page.complaints == []
@@ -272,29 +269,23 @@ TOKENS = """async ([count, url]) => {
 }"""
 
 
-def flat_memory(page, count):
-    memory, missing, still_open = page.evaluate(
-        TOKENS, [count, f"/vocabulary/{VOCABULARY.sha256}.detok"]
-    )
+@pytest.mark.parametrize("count", [40_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_memory_is_flat_over_many_tokens(open_library, count):
+    memory, missing, still_open = open_library().evaluate(TOKENS, [count, URL])
     assert (missing, still_open) == (0, 0)
     assert len(memory) >= 10
     # Python's memory never shrinks; after the first fifth of the tokens it doesn't grow either.
     assert memory[-1] == memory[len(memory) // 5], memory
 
 
-def test_memory_is_flat_over_many_tokens(open_library):
-    flat_memory(open_library(), 40_000)
-
-
-@pytest.mark.soak
-def test_memory_is_flat_over_a_million_tokens(open_library):
-    flat_memory(open_library(), 1_000_000)
-
-
-def collector(page, browser_name):
-    """A function that collects garbage in the page, for good."""
+@pytest.fixture
+def collected(open_library, browser_name):
+    """A page, its session of the DevTools protocol, and a function that collects its garbage, for
+    good.
+    """
     if browser_name != "chromium":
         pytest.skip(f"{browser_name} cannot be asked to collect its garbage")
+    page = open_library()
     session = page.context.new_cdp_session(page)
 
     def collect():
@@ -302,13 +293,12 @@ def collector(page, browser_name):
             session.send("HeapProfiler.collectGarbage")
             page.wait_for_timeout(50)
 
-    return collect
+    return page, session, collect
 
 
 @pytest.mark.full
-def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_name):
-    page = open_library()
-    collect = collector(page, browser_name)
+def test_what_nobody_holds_any_more_is_let_go_of(collected, served):
+    page, _, collect = collected
     before = served.cancelled
     request = {"prompt": "", "params": {"engine": "scripted", "text": "x" * 100_000, "pace": 100}}
     held = page.evaluate(
@@ -336,10 +326,9 @@ def test_what_nobody_holds_any_more_is_let_go_of(open_library, served, browser_n
     eventually_sync(lambda: served.cancelled - before == 4)
 
 
-def test_what_somebody_waits_for_is_never_forgotten(open_library, browser_name):
+def test_what_somebody_waits_for_is_never_forgotten(collected):
     """A loop, a listener and an awaited end all wait for an answer that nothing else holds."""
-    page = open_library()
-    collect = collector(page, browser_name)
+    page, _, collect = collected
     page.evaluate(
         """() => {
           const request = { runtime: "micropython", prompt: "", params: { engine: "scripted", text: "ab", cut: "byte", pace: 0.7 } };
@@ -362,10 +351,8 @@ def test_what_somebody_waits_for_is_never_forgotten(open_library, browser_name):
 
 
 @pytest.mark.soak
-def test_a_thousand_streams_leave_the_page_as_it_was(open_library, browser_name):
-    page = open_library()
-    collect = collector(page, browser_name)
-    session = page.context.new_cdp_session(page)
+def test_a_thousand_streams_leave_the_page_as_it_was(collected):
+    page, session, collect = collected
     sizes = []
     for _ in range(6):
         page.evaluate(

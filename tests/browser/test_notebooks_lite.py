@@ -56,9 +56,22 @@ def address(folder: Path) -> Any:
         yield f"{url}/{SUB_PATH}"
 
 
+def wait_for_the_end(book: Any, name: str) -> None:
+    """Wait until the last cell has run; no cell may have raised."""
+    cells = json.loads((build_notebooks.BOOKS / name).read_text("utf-8"))["cells"]
+    count = sum(cell["cell_type"] == "code" for cell in cells)
+    prompt = book.locator(".jp-CodeCell").last.locator(".jp-InputPrompt")
+    wrong = book.locator("[data-mime-type='application/vnd.jupyter.stderr']")
+    end = prompt.get_by_text(f"[{count}]:", exact=True)
+    expect(end.or_(wrong).first).to_be_attached()
+    assert wrong.all_text_contents() == []
+
+
 @pytest.fixture
 def run(page: Any, address: str) -> Any:
-    """Open a notebook and run all of it; afterwards nothing may have been asked of elsewhere."""
+    """Open a notebook and run all of it, to its end; afterwards nothing may have been asked of
+    elsewhere.
+    """
     elsewhere: list[str] = []
 
     def look(request: Any) -> None:
@@ -72,24 +85,12 @@ def run(page: Any, address: str) -> Any:
         page.locator(".jp-CodeCell").first.wait_for()
         page.get_by_role("menuitem", name="Run").click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        return page.locator(".jp-Notebook")
+        book = page.locator(".jp-Notebook")
+        wait_for_the_end(book, name)
+        return book
 
     yield open_and_run
     assert elsewhere == []
-
-
-def cells_of(name: str) -> int:
-    cells = json.loads((build_notebooks.BOOKS / name).read_text("utf-8"))["cells"]
-    return sum(cell["cell_type"] == "code" for cell in cells)
-
-
-def wait_for_the_end(book: Any, name: str) -> None:
-    """Wait until the last cell has run; no cell may have raised."""
-    prompt = book.locator(".jp-CodeCell").last.locator(".jp-InputPrompt")
-    wrong = book.locator("[data-mime-type='application/vnd.jupyter.stderr']")
-    end = prompt.get_by_text(f"[{cells_of(name)}]:", exact=True)
-    expect(end.or_(wrong).first).to_be_attached()
-    assert wrong.all_text_contents() == []
 
 
 def test_it_is_small_enough_for_a_static_site(folder: Path) -> None:
@@ -106,7 +107,6 @@ def test_the_folder_lists_the_notebooks(page: Any, address: str) -> None:
 @pytest.mark.soak  # tests/notebook runs its cells in CPython
 def test_how_text_breaks(run: Any) -> None:
     book = run("how-text-breaks.ipynb")
-    wait_for_the_end(book, "how-text-breaks.ipynb")
     assert "na\ufffd\ufffdve" in (book.locator(".jp-OutputArea-output").first.text_content() or "")
     expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀\ufffd")
     expect(book.locator("[data-pane=naive]")).to_contain_text("na\ufffd\ufffdve")
@@ -116,19 +116,16 @@ def test_how_text_breaks(run: Any) -> None:
 @pytest.mark.soak  # tests/notebook runs its cells in CPython
 def test_tokens_of_a_tokenizer(run: Any) -> None:
     book = run("tokens-of-a-tokenizer.ipynb")
-    wait_for_the_end(book, "tokens-of-a-tokenizer.ipynb")
     expect(book.get_by_role("rowheader", name="begin or end inside")).to_be_attached()
     expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀")
 
 
 def test_watching_a_stream_of_a_bridge(run: Any, address: str, monkeypatch: Any) -> None:
-    name = "watching-a-stream.ipynb"
     origin = address.removesuffix(f"/{SUB_PATH}")
     bridge = Bridge("--engine", "recite", "--allow-origin", origin)
     try:
         monkeypatch.setattr(Handler, "bridge", bridge.url)
-        book = run(name)
-        wait_for_the_end(book, name)
+        book = run("watching-a-stream.ipynb")
         expect(book.locator("[data-pane=held]")).to_contain_text("Good morning ☀️")
     finally:
         bridge.stop()

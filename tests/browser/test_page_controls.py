@@ -10,25 +10,16 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from media import emulate
 from playwright.sync_api import expect
+from transfer import copied_report
 
 pytestmark = pytest.mark.one_browser
 
 
-# Half a character waits for a moment only: Pause is clicked in the page itself.
-PAUSE_AT_HALF_A_CHARACTER = """document.addEventListener("DOMContentLoaded", () => {
-  const held = document.getElementById("hold-text");
-  const look = new MutationObserver(() => {
-    if (!held.textContent.includes("waiting for")) return;
-    look.disconnect();
-    document.getElementById("pause").click();
-  });
-  look.observe(held, { childList: true, characterData: true, subtree: true });
-});"""
-
-
 def test_a_first_visit_plays_by_itself_and_can_be_paused(first_visit: Any) -> None:
     page = first_visit.page
-    page.add_init_script(PAUSE_AT_HALF_A_CHARACTER)
+    # Half a character waits for a moment only.
+    waits = "document.getElementById('hold-text').textContent.includes('waiting for')"
+    first_visit.in_mid_answer("document.getElementById('pause').click()", when=waits)
     first_visit.open("?runtime=micropython")
     expect(page.locator("#pause")).to_have_text("Play")
     expect(page.locator("#hold-text")).to_contain_text("waiting for")
@@ -136,16 +127,13 @@ def test_two_panes_are_shown_and_the_others_are_a_click_away_also_on_a_phone(boo
     page = booted.page
     booted.stream_text("né")
     page.set_viewport_size({"width": 400, "height": 800})
-    try:
-        for pane in ("held", "naive"):
-            expect(page.locator(f"[data-pane={pane}]")).to_be_visible()
-        other = page.get_by_role("button", name="Streaming decoder")
-        for shown in (True, False):
-            other.click()
-            expect(other).to_have_attribute("aria-pressed", str(shown).lower())
-            expect(page.locator("[data-pane=stream]")).to_be_visible(visible=shown)
-    finally:
-        page.set_viewport_size({"width": 1280, "height": 900})
+    for pane in ("held", "naive"):
+        expect(page.locator(f"[data-pane={pane}]")).to_be_visible()
+    other = page.get_by_role("button", name="Streaming decoder")
+    for shown in (True, False):
+        other.click()
+        expect(other).to_have_attribute("aria-pressed", str(shown).lower())
+        expect(page.locator("[data-pane=stream]")).to_be_visible(visible=shown)
 
 
 @pytest.mark.full
@@ -166,25 +154,13 @@ def test_the_address_has_what_was_asked_for(demo: Any) -> None:
 @pytest.mark.full
 def test_reasoning_is_told_apart_where_it_is_asked_for(booted: Any) -> None:
     booted.page.locator("#channels").check()
-    try:
-        booted.stream_text("<think>so é</think>yes", cut="byte")
-    finally:
-        booted.page.locator("#channels").uncheck()
+    booted.stream_text("<think>so é</think>yes", cut="byte")
     assert booted.text("held") == "so éyes"
     assert booted.text("stream") == "<think>so é</think>yes"
     expect(booted.page.locator("[data-pane=held] .reasoning")).to_have_text("so é")
     assert json.loads(booted.save().splitlines()[0])["reasoning"] is True
     # A link of the report opens what was shown.
-    report = booted.page.evaluate(
-        """() => new Promise((resolve) => {
-          navigator.clipboard.writeText = async (text) => {
-            delete navigator.clipboard.writeText;
-            resolve(text);
-          };
-          document.getElementById("report").click();
-        })"""
-    )
-    link = re.search(r"\]\((.*#capture=.*)\)", report)
+    link = re.search(r"\]\((.*#capture=.*)\)", copied_report(booted.page))
     assert link
     opened = booted.page.context.new_page()
     try:
@@ -246,3 +222,11 @@ def test_a_browser_without_webassembly_is_told_at_once_and_why(demo: Any) -> Non
     demo.page.goto(demo.url)
     demo.wait_for("error")
     assert "WebAssembly" in demo.alert and "blocked by policy" in demo.alert
+
+
+@pytest.mark.full
+def test_with_one_engine_there_is_no_picker(demo: Any) -> None:
+    demo.open("?runtime=micropython")
+    expect(demo.page.locator("#engine")).to_be_hidden()
+    demo.recite("en")
+    assert "engine=" not in demo.page.url

@@ -22,7 +22,7 @@ OWN = Vocabulary.from_bytes(PIECES)
 
 
 @pytest.fixture(scope="module")
-def bridge_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
+def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
     """The reciting model, and an engine that says its prompt, with a vocabulary of its own."""
     file: Path = tmp_path_factory.mktemp("vocabulary") / "own.detok"
     file.write_bytes(OWN.pack())
@@ -35,10 +35,7 @@ def query_of(page: Any) -> dict[str, list[str]]:
     return parse_qs(urlsplit(page.url).query)
 
 
-def test_an_engine_that_is_chosen_answers_with_its_own_vocabulary(
-    page: Any, bridge_of_two: Bridge, new_demo: Any
-) -> None:
-    demo = new_demo(bridge_of_two.url)
+def test_an_engine_that_is_chosen_answers_with_its_own_vocabulary(page: Any, demo: Any) -> None:
     demo.open("?runtime=micropython")
     picker = page.get_by_label("Engine", exact=True).and_(page.locator("select"))
     expect(picker).to_be_visible()
@@ -70,9 +67,8 @@ def test_an_engine_that_is_chosen_answers_with_its_own_vocabulary(
 
 @pytest.mark.full
 def test_an_unknown_engine_of_the_address_is_one_error_and_another_can_be_chosen(
-    page: Any, bridge_of_two: Bridge, new_demo: Any
+    page: Any, demo: Any
 ) -> None:
-    demo = new_demo(bridge_of_two.url)
     demo.open("?runtime=micropython&engine=gone&text=abc&pace=0", "error")
     assert demo.alert.startswith("The bridge has no such engine. Choose one that it has.")
     expect(page.locator("#engine option:checked")).to_have_text("gone (not here)")
@@ -84,10 +80,7 @@ def test_an_unknown_engine_of_the_address_is_one_error_and_another_can_be_chosen
 
 
 @pytest.mark.full
-def test_an_answer_goes_on_with_its_engine_after_a_reload(
-    page: Any, bridge_of_two: Bridge, new_demo: Any
-) -> None:
-    demo = new_demo(bridge_of_two.url)
+def test_an_answer_goes_on_with_its_engine_after_a_reload(page: Any, demo: Any) -> None:
     demo.in_mid_answer(
         "sessionStorage.setItem('disabled', document.getElementById('engine').disabled); location.reload()"
     )
@@ -100,11 +93,3 @@ def test_an_answer_goes_on_with_its_engine_after_a_reload(
     assert demo.text("held") == TEXT
     header = json.loads(demo.save().splitlines()[0])
     assert header["vocabulary"]["sha256"] == OWN.sha256
-
-
-@pytest.mark.full
-def test_with_one_engine_there_is_no_picker(demo: Any) -> None:
-    demo.open("?runtime=micropython")
-    expect(demo.page.locator("#engine")).to_be_hidden()
-    demo.recite("en")
-    assert "engine=" not in demo.page.url

@@ -122,26 +122,22 @@ def test_a_lost_connection_is_resumed_and_nothing_is_missing_or_doubled(
 
 
 @pytest.mark.full
-def test_a_vocabulary_that_is_not_the_announced_one_is_refused(demo: Any) -> None:
-    demo.page.context.route(
-        "**/vocabulary/*.detok", lambda route: route.fulfill(body=OTHER_VOCABULARY)
-    )
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param({"body": OTHER_VOCABULARY}, "nothing is decoded", id="not the announced one"),
+        pytest.param({"status": 404}, "HTTP 404", id="missing"),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_had_is_reported(
+    demo: Any, answer: dict[str, Any], said: str
+) -> None:
+    demo.page.context.route("**/vocabulary/*.detok", lambda route: route.fulfill(**answer))
     demo.open("?runtime=micropython")
     demo.page.get_by_role("button", name="Start", exact=True).click()
     assert demo.wait_for("error") == "error"
-    assert "vocabulary" in demo.alert and "nothing is decoded" in demo.alert
+    assert "vocabulary" in demo.alert and said in demo.alert
     assert demo.text("held") == ""
-
-
-@pytest.mark.full
-def test_a_vocabulary_that_cannot_be_fetched_is_reported(demo: Any) -> None:
-    demo.page.context.route(
-        "**/vocabulary/*.detok", lambda route: route.fulfill(status=404, body="no")
-    )
-    demo.open("?runtime=micropython")
-    demo.page.get_by_role("button", name="Start", exact=True).click()
-    assert demo.wait_for("error") == "error"
-    assert "HTTP 404" in demo.alert
 
 
 @pytest.mark.full

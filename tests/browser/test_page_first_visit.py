@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from served_bridge import Bridge
 
 pytestmark = [pytest.mark.one_browser, pytest.mark.full]
 
@@ -44,35 +43,26 @@ def test_without_a_vocabulary_a_text_is_cut_into_bytes_and_nothing_is_red(
     expect(page.locator("#alert")).to_be_hidden()
 
 
-SIZES = ((390, 844), (1366, 768))
-
-
-@pytest.mark.parametrize("size", SIZES, ids="{0[0]}".format)
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1366, 768)])
 def test_the_first_screen_has_the_panes_with_whole_lines_and_whole_tokens(
-    size: tuple[int, int], browser: Any, bridge: Bridge
+    demo: Any, width: int, height: int
 ) -> None:
-    context = browser.new_context(viewport=dict(zip(("width", "height"), size, strict=True)))
-    page = context.new_page()
-    try:
-        page.goto(
-            bridge.url + "/?runtime=micropython&cut=byte&pace=0&text=" + "naïve%20日本%20" * 40
-        )
-        expect(page.locator("html")).to_have_attribute("data-state", "finished")
-        expect(page.locator(".chip.current")).to_be_attached()
-        pane = page.locator("#pane-held").bounding_box()
-        # At least four lines of the first pane are on the first screen.
-        assert pane is not None and size[1] - pane["y"] > 4 * 30
-        lines, cut = page.evaluate("""() => {
-          const lines = [...document.querySelectorAll(".text")]
-            .filter((text) => text.clientHeight)
-            .map((text) => text.clientHeight / parseFloat(getComputedStyle(text).lineHeight));
-          const { top } = document.querySelector("#timeline").getBoundingClientRect();
-          const cut = [...document.querySelectorAll(".chip")]
-            .map((chip) => chip.getBoundingClientRect())
-            .filter((chip) => chip.top < top - 1 && chip.bottom > top + 1);
-          return [lines, cut.length];
-        }""")
-        assert lines == pytest.approx([round(line) for line in lines], abs=0.05)
-        assert cut == 0
-    finally:
-        context.close()
+    page = demo.page
+    page.set_viewport_size({"width": width, "height": height})
+    text = "naïve%20日本%20" * 40
+    demo.open(f"?runtime=micropython&cut=byte&pace=0&text={text}", state="finished")
+    expect(page.locator(".chip.current")).to_be_attached()
+    # At least four lines of the first pane are on the first screen.
+    assert height - page.locator("#pane-held").bounding_box()["y"] > 4 * 30
+    lines, cut = page.evaluate("""() => {
+      const lines = [...document.querySelectorAll(".text")]
+        .filter((text) => text.clientHeight)
+        .map((text) => text.clientHeight / parseFloat(getComputedStyle(text).lineHeight));
+      const { top } = document.querySelector("#timeline").getBoundingClientRect();
+      const cut = [...document.querySelectorAll(".chip")]
+        .map((chip) => chip.getBoundingClientRect())
+        .filter((chip) => chip.top < top - 1 && chip.bottom > top + 1);
+      return [lines, cut.length];
+    }""")
+    assert lines == pytest.approx([round(line) for line in lines], abs=0.05)
+    assert cut == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import expect
-from test_page_imports import drop
+from transfer import drop, sse
 
 import detok_py
 
@@ -37,7 +37,7 @@ def shown_format(demo: Any) -> str:
 def test_a_capture_has_the_name_of_its_format_and_its_markup_is_marked(demo: Any) -> None:
     demo.open("?runtime=micropython")
     expect(demo.page.locator("#format")).to_be_hidden()
-    drop(demo, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
+    drop(demo.page, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
     expect(demo.page.locator("#pane-held")).to_have_text('Hi<there {"at": "é"}So é')
     assert shown_format(demo) == "qwen3_hermes (found)"
     markup = markup_of(demo)
@@ -52,7 +52,7 @@ def test_a_capture_has_the_name_of_its_format_and_its_markup_is_marked(demo: Any
 
 def test_without_a_format_nothing_is_marked(demo: Any) -> None:
     demo.open("?runtime=micropython")
-    drop(demo, "plain.detok.jsonl", capture())
+    drop(demo.page, "plain.detok.jsonl", capture())
     expect(demo.page.locator("#pane-held")).to_contain_text("</tool_call>")
     assert shown_format(demo) == "none (found)"
     assert set(markup_of(demo)) <= {""}
@@ -62,7 +62,7 @@ def test_without_a_format_nothing_is_marked(demo: Any) -> None:
 @pytest.mark.full
 def test_another_format_reads_the_stream_again_and_is_saved(booted: Any) -> None:
     page, held = booted.page, booted.page.locator("#pane-held")
-    drop(booted, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
+    drop(page, "call.detok.jsonl", capture(chat_format="qwen3_hermes"))
     expect(held).to_have_text('Hi<there {"at": "é"}So é')
     page.locator("#format").select_option("none")
     expect(held).to_have_text("".join(PIECES))
@@ -97,8 +97,7 @@ def test_harmony_shows_as_what_it_is_and_other_markup_is_offered(booted: Any) ->
     assert shown_format(booted) == "harmony (found)"
     expect(held.locator(".reasoning")).to_have_text("Need the weather in Zürich.")
     seed = "So <seed:tool_call><function=f><parameter=x>é</parameter></function></seed:tool_call>"
-    event = {"choices": [{"delta": {"content": seed}}]}
-    drop(booted, "seed.sse", f"data: {json.dumps(event)}\n\n".encode())
+    drop(page, "seed.sse", sse(seed))
     expect(held).to_have_text(seed)
     page.locator("#alert").get_by_role("button", name="Read it as seed_oss").click()
     expect(held).to_have_text('So {"x": "é"}')

@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 import pytest
+from axe import violations
 from playwright.sync_api import expect
-from test_page_access import violations
-from test_page_imports import drop
+from transfer import drop, sse
 
 DRAG = """([kind, type]) => {
   const transfer = new DataTransfer();
@@ -14,7 +14,6 @@ DRAG = """([kind, type]) => {
   else transfer.setData("text/plain", "x");
   document.body.dispatchEvent(new DragEvent(kind, { dataTransfer: transfer, bubbles: true }));
 }"""
-HAR = "HAR, a proxy’s fault"
 
 
 def test_a_sample_is_one_click_away_and_says_who_broke_it(demo: Any) -> None:
@@ -22,7 +21,7 @@ def test_a_sample_is_one_click_away_and_says_who_broke_it(demo: Any) -> None:
     expect(demo.page.get_by_role("region", name="Open a recorded stream")).to_be_in_viewport()
     for name, said in (
         ("Broken llama.cpp stream", "The engine broke 16 places."),
-        (HAR, "A proxy, or what recorded it, broke 2 places."),
+        ("HAR, a proxy’s fault", "A proxy, or what recorded it, broke 2 places."),
     ):
         demo.page.get_by_role("button", name=name).click()
         expect(demo.page.locator("#alert")).to_contain_text(said)
@@ -46,36 +45,27 @@ def test_while_a_file_is_dragged_the_page_says_that_it_takes_it(booted: Any) -> 
     page.evaluate("() => document.dispatchEvent(new DragEvent('dragleave'))")
     expect(sign).to_be_hidden()
     page.evaluate(DRAG, ["dragenter", "Files"])
-    drop(booted, "a.sse", b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\n')
+    drop(page, "a.sse", sse("dropped"))
     expect(sign).to_be_hidden()
     expect(page.locator("#pane-held")).to_have_text("dropped")
 
 
 @pytest.mark.full
-def test_a_file_that_is_dropped_while_a_stream_runs_is_offered(booted: Any) -> None:
-    page = booted.page
-    page.evaluate(
-        """() => {
-          document.querySelector("[name=source][value=text]").click();
-          document.getElementById("own-text").value = "slow ".repeat(200);
-          document.getElementById("pace").value = "10";
-          document.getElementById("start").click();
-        }"""
-    )
-    expect(page.locator("#pane-held")).to_contain_text("slow")
-    whole = b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\ndata: [DONE]\n\n'
-    drop(booted, "a.sse", whole)
+def test_a_file_that_is_dropped_while_a_stream_runs_is_offered(demo: Any) -> None:
+    page = demo.page
+    demo.open("?runtime=micropython&pace=10&text=" + "slow%20" * 200, state="streaming")
+    drop(page, "a.sse", sse("dropped") + b"data: [DONE]\n\n")
     page.get_by_role("button", name="Stop and open").click()
     expect(page.locator("#pane-held")).to_have_text("dropped")
-    booted.wait_for("finished")
+    demo.wait_for("finished")
     expect(page.locator("#alert")).to_be_hidden()
-    assert booted.stream_text("after") == "finished"
+    assert demo.stream_text("after") == "finished"
 
 
 @pytest.mark.full
 def test_a_file_that_is_dropped_while_python_loads_is_opened_then(demo: Any) -> None:
     demo.page.goto(demo.url + "/?runtime=micropython")
-    drop(demo, "a.sse", b'data: {"choices":[{"delta":{"content":"dropped"}}]}\n\n')
+    drop(demo.page, "a.sse", sse("dropped"))
     expect(demo.page.locator("#pane-held")).to_have_text("dropped")
 
 
@@ -101,17 +91,3 @@ def test_each_word_that_is_not_plain_has_an_explanation(demo: Any) -> None:
         page.keyboard.press("Escape")
         expect(note).to_be_hidden()
     assert signs.count() == 9
-
-
-@pytest.mark.full
-@pytest.mark.one_browser
-def test_nothing_is_wider_than_a_phone(booted: Any) -> None:
-    page = booted.page
-    try:
-        page.set_viewport_size({"width": 390, "height": 844})
-        page.get_by_role("button", name=HAR).click()
-        expect(page.locator("#source-name")).to_have_text("proxy.har")
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-        assert violations(page) == []
-    finally:
-        page.set_viewport_size({"width": 1280, "height": 900})

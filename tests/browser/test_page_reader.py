@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
+from transfer import drop, sse
 
 
 def address(text: str, **more: Any) -> str:
@@ -85,7 +86,7 @@ def test_keys_belong_to_the_field_that_has_the_focus(demo: Any) -> None:
 def test_a_replay_shows_the_same_text_at_another_speed(booted: Any) -> None:
     booted.stream_text("again, 日本語 😀", cut="byte", pace=200)
     booted.page.locator("#speed").select_option("15")
-    booted.begin()
+    booted.page.evaluate("() => recorder.begin()")
     booted.page.locator("#pause").click()
     expect(booted.page.locator("html")).to_have_attribute("data-playback", "playing")
     expect(booted.page.locator("html")).to_have_attribute("data-playback", "paused")
@@ -140,33 +141,6 @@ def test_a_capture_saved_and_opened_is_the_same_stream(booted: Any, tmp_path: Pa
     booted.page.locator("#to-end").click()
     expect(booted.page.locator("[data-pane=held]")).to_have_text(counts["held"])
     assert {pane: booted.text(pane) for pane in counts} == counts
-
-
-@pytest.mark.full
-def test_a_file_that_is_no_capture_is_reported_and_the_page_goes_on(
-    booted: Any, tmp_path: Path
-) -> None:
-    file = tmp_path / "shopping.jsonl"
-    file.write_text("milk, eggs")
-    booted.page.locator("#import-file").set_input_files(file)
-    expect(booted.page.locator("#alert")).to_contain_text(
-        "shopping.jsonl: no token stream was found in this"
-    )
-    assert booted.stream_text("still here") == "finished"
-    assert booted.alert == ""
-
-
-@pytest.mark.full
-def test_a_dropped_file_is_opened(booted: Any) -> None:
-    transfer = booted.page.evaluate_handle(
-        """() => {
-          const transfer = new DataTransfer();
-          transfer.items.add(new File(['data: {"choices":[{"delta":{"content":"dropped 😀"}}]}\\n\\n'], "body.txt"));
-          return transfer;
-        }"""
-    )
-    booted.page.dispatch_event("main", "drop", {"dataTransfer": transfer})
-    expect(booted.page.locator("[data-pane=held]")).to_have_text("dropped 😀")
 
 
 @pytest.mark.full
@@ -235,12 +209,11 @@ def test_every_control_has_a_name_and_can_be_reached(booted: Any) -> None:
 
 
 @pytest.mark.full
-def test_nothing_is_wider_than_the_window(booted: Any, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_the_window(booted: Any) -> None:
     model = "Qwen3-Coder-30B-A3B-Instruct-UD-Q4_K_XL.gguf"
+    name = "what-was-saved-yesterday-evening-by-the-browser.sse"
     event = {"model": model, "choices": [{"delta": {"content": "a"}}]}
-    file = tmp_path / "what-was-saved-yesterday-evening-by-the-browser.sse"
-    file.write_text(f"data: {json.dumps(event)}\n\n")
-    booted.page.locator("#import-file").set_input_files(file)
+    drop(booted.page, name, sse(event))
     expect(booted.page.locator("#engine-name")).to_contain_text(model)
     wide = {}
     for width in (320, 400, 768, 1280, 1920):
@@ -254,7 +227,6 @@ def test_nothing_is_wider_than_the_window(booted: Any, tmp_path: Path) -> None:
                 [...document.querySelectorAll("body, body *")].filter(wider).map((one) => one.outerHTML);
             }"""
         )
-    booted.page.set_viewport_size({"width": 1280, "height": 900})
     assert not any(wide.values()), wide
 
 
@@ -268,10 +240,8 @@ def test_text_goes_in_as_text(booted: Any) -> None:
 
 @pytest.mark.engine
 def test_the_page_obeys_a_policy_with_trusted_types_and_breaks_none(
-    page: Any, bridge: Any, new_demo: Any
+    page: Any, bridge: Any, demo: Any
 ) -> None:
-    demo = new_demo(bridge.url)
-
     page.add_init_script(
         """addEventListener("securitypolicyviolation", (event) => (globalThis.violations ??= []).push(event.violatedDirective))"""
     )

@@ -2,7 +2,6 @@
 text, one generation.
 """
 
-import json
 import re
 import urllib.request
 from typing import Any
@@ -11,6 +10,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from detok_py.bridge.engines.recite import texts
+
 TEXT = "日本語 and 👩‍🚀, ไทย; " * 8
 SLOWLY = f"?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=100"
 # So that a test can end the page's worker without an event, as a browser that runs out of memory
@@ -18,40 +19,40 @@ SLOWLY = f"?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=100"
 REMEMBER_WORKERS = "window.Worker = class extends Worker { constructor(...given) { super(...given); window.lastWorker = this; } };"
 
 
-def fetched(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        return str(answer.read().decode())
-
-
 def counted(url: str, name: str) -> float:
     """Return one of a bridge's counters, summed over all labels."""
-    lines = fetched(url + "/metrics").splitlines()
+    with urllib.request.urlopen(url + "/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
     return sum(
         float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line)
     )
 
 
 @pytest.fixture
-def quiet(start_bridge: Any) -> Any:
+def bridge(start_bridge: Any) -> Any:
     """A bridge that only this test uses."""
     return start_bridge("--engine", "recite")
 
 
+def check_whole(demo: Any, text: str, resumes: int = 1) -> None:
+    """Check that the page ends with the whole text, of one generation."""
+    assert demo.wait_for("finished", "error") == "finished", demo.alert
+    assert demo.text("held") == text
+    assert counted(demo.url, "detok_requests_total") == 1
+    assert counted(demo.url, "detok_resumes_total") == resumes
+
+
 @pytest.mark.sampled(3)
 def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
-    page: Any, quiet: Any, new_demo: Any
+    page: Any, demo: Any
 ) -> None:
-    demo = new_demo(quiet.url)
     demo.in_mid_answer("location.reload()")
-    page.goto(quiet.url + "/" + SLOWLY)
-    assert demo.wait_for("finished", "error") == "finished", demo.alert
+    page.goto(demo.url + "/" + SLOWLY)
+    check_whole(demo, TEXT)
     before = demo.acted()
     assert TEXT.startswith(before) and before != TEXT
-    assert demo.text("held") == TEXT
     held = demo.seen("held")
     assert (held["replacements"], held["takenBack"]) == (0, 0)
-    assert counted(quiet.url, "detok_requests_total") == 1
-    assert counted(quiet.url, "detok_resumes_total") == 1
     # The answer is over: a page that is loaded now does not resume it.
     page.reload()
     assert demo.wait_for("ready") == "ready"
@@ -59,9 +60,7 @@ def test_a_page_reloaded_in_mid_answer_shows_the_whole_answer_of_one_generation(
 
 @pytest.mark.one_browser
 @pytest.mark.full
-def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(
-    page: Any, quiet: Any, new_demo: Any
-) -> None:
+def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(page: Any, demo: Any) -> None:
     # The model answers within hundredths of a second, so the page reloads itself at the moment in
     # which the answer begins.
     page.add_init_script(
@@ -76,19 +75,15 @@ def test_an_answer_of_the_model_is_resumed_by_its_ids_after_a_reload(
           };
         }"""
     )
-    demo = new_demo(quiet.url)
-    texts = {text["id"]: text["text"] for text in json.loads(fetched(quiet.url + "/texts.json"))}
-    page.goto(quiet.url + "/?runtime=micropython&prompt=ja")
+    [text] = [text["text"] for text in texts() if text["id"] == "ja"]
+    page.goto(demo.url + "/?runtime=micropython&prompt=ja")
     page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
-    assert demo.wait_for("finished", "error") == "finished", demo.alert
-    assert demo.text("held") == texts["ja"]
-    assert counted(quiet.url, "detok_requests_total") == 1
-    assert counted(quiet.url, "detok_resumes_total") == 1
+    check_whole(demo, text)
 
 
 @pytest.mark.full
 def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
-    page: Any, quiet: Any, new_demo: Any
+    page: Any, demo: Any
 ) -> None:
     # Its worker has seen the end before and has acknowledged it to the bridge.
     page.add_init_script(
@@ -97,13 +92,9 @@ def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
           location.reload();
         };"""
     )
-    demo = new_demo(quiet.url)
-    page.goto(f"{quiet.url}/?text={quote(TEXT)}&cut=byte&pace=5000")
+    page.goto(f"{demo.url}/?text={quote(TEXT)}&cut=byte&pace=5000")
     page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
-    assert demo.wait_for("finished", "error") == "finished", demo.alert
-    assert demo.text("held") == TEXT
-    assert counted(quiet.url, "detok_requests_total") == 1
-    assert counted(quiet.url, "detok_resumes_total") == 1
+    check_whole(demo, TEXT)
 
 
 @pytest.mark.one_browser
@@ -112,13 +103,12 @@ def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
     "arrived", [False, True], ids=["the request was lost", "the request arrived"]
 )
 def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_answer(
-    page: Any, quiet: Any, new_demo: Any, arrived: bool
+    page: Any, demo: Any, arrived: bool
 ) -> None:
     # A reader who has done something gets no introduction, which would be a second answer.
     page.add_init_script(
         "document.addEventListener('DOMContentLoaded', () => dispatchEvent(new Event('keydown')))"
     )
-    demo = new_demo(quiet.url)
     demo.open("?runtime=micropython")
     request = {
         "id": "0123456789abcdef",
@@ -141,43 +131,35 @@ def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_a
         [request, arrived],
     )
     page.reload()
-    assert demo.wait_for("finished", "error") == "finished", demo.alert
-    assert demo.text("held") == TEXT
-    assert counted(quiet.url, "detok_requests_total") == 1
-    assert counted(quiet.url, "detok_resumes_total") == arrived
+    check_whole(demo, TEXT, resumes=arrived)
 
 
-def with_a_killed_worker(page: Any, demo: Any) -> Any:
-    """Return a page whose worker has ended in mid-answer."""
+def kill_the_worker(page: Any, demo: Any) -> None:
+    """Open the page, and end its worker in mid-answer."""
     page.add_init_script(REMEMBER_WORKERS)
     demo.in_mid_answer("lastWorker.terminate()")
     page.goto(demo.url + "/" + SLOWLY)
     assert demo.wait_for("error", "finished") == "error"
-    return demo
 
 
 @pytest.mark.full
 def test_a_killed_worker_keeps_the_text_and_a_new_one_resumes_the_answer(
-    page: Any, quiet: Any, new_demo: Any
+    page: Any, demo: Any
 ) -> None:
-    demo = with_a_killed_worker(page, new_demo(quiet.url))
+    kill_the_worker(page, demo)
     assert "worker" in demo.alert and "kept" in demo.alert
     assert demo.text("held").startswith(demo.acted())
     page.route("**/samples/*", lambda route: route.abort())
     page.locator("#samples button").first.click()
     expect(page.locator("#alert")).not_to_contain_text("worker")  # another alert keeps the way out
     page.get_by_role("button", name="Try again").click()
-    assert demo.wait_for("finished") == "finished"
-    assert demo.text("held") == TEXT
-    assert counted(quiet.url, "detok_requests_total") == 1
+    check_whole(demo, TEXT)
 
 
 @pytest.mark.one_browser
 @pytest.mark.full
-def test_what_had_arrived_stays_if_the_bridge_has_lost_the_answer(
-    page: Any, quiet: Any, new_demo: Any
-) -> None:
-    demo = with_a_killed_worker(page, new_demo(quiet.url))
+def test_what_had_arrived_stays_if_the_bridge_has_lost_the_answer(page: Any, demo: Any) -> None:
+    kill_the_worker(page, demo)
     arrived = demo.text("held")
     page.evaluate(
         """() => {
@@ -215,11 +197,8 @@ def test_an_answer_that_the_bridge_no_longer_keeps_is_reported_and_can_be_asked_
 
 @pytest.mark.one_browser
 @pytest.mark.full
-def test_another_address_in_the_same_tab_is_another_question(
-    page: Any, quiet: Any, new_demo: Any
-) -> None:
-    demo = new_demo(quiet.url)
+def test_another_address_in_the_same_tab_is_another_question(page: Any, demo: Any) -> None:
     demo.in_mid_answer("location.assign('?text=né')")
-    page.goto(quiet.url + "/" + SLOWLY)
+    page.goto(demo.url + "/" + SLOWLY)
     assert demo.wait_for("finished", "error") == "finished", demo.alert
     assert demo.text("held") == "né"

@@ -29,14 +29,6 @@ def pick(demo: Any, runtime: str) -> None:
     expect(demo.page.get_by_role("radio", name=runtime)).to_be_checked()
 
 
-@pytest.fixture
-def workers(page: Any) -> list[Any]:
-    """Every worker that the page starts."""
-    started: list[Any] = []
-    page.on("worker", lambda worker: started.append(worker))
-    return started
-
-
 @pytest.mark.full
 def test_pyodide_is_the_default_and_its_cost_is_shown(booted: Any) -> None:
     expect(booted.page.get_by_role("radio", name="Pyodide")).to_be_checked()
@@ -53,14 +45,14 @@ def test_pyodide_installs_the_wheel_of_detok_py_on_a_first_visit(booted: Any) ->
 @pytest.mark.only_browser("chromium")  # Firefox runs no test code in a worker
 @pytest.mark.parametrize("runtime", ["pyodide", "micropython"])
 def test_the_bytes_of_a_first_visit_are_those_that_the_browser_reads(
-    demo: Any, workers: list[Any], runtime: str
+    demo: Any, runtime: str
 ) -> None:
     demo.open(f"?runtime={runtime}")
     cost = demo.page.locator(f"#cost-{runtime}")
     expect(cost).to_have_text(COST)
     said = COST.fullmatch(cost.text_content() or "")
     assert said and said[1] is None
-    assert abs(workers[-1].evaluate(READ) / 1e6 - float(said[2])) < 0.06
+    assert abs(demo.page.workers[-1].evaluate(READ) / 1e6 - float(said[2])) < 0.06
 
 
 def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: Any) -> None:
@@ -69,6 +61,7 @@ def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: 
     for name in ("Pyodide", "MicroPython"):
         pick(demo, name)
         assert demo.wait_for("ready") == "ready"
+        assert len(demo.page.workers) == 1  # that of the other has ended
         assert ("runtime=micropython" in demo.page.url) == (name == "MicroPython")
         assert ("runtime" in demo.page.url) == (name == "MicroPython")
         assert demo.stream_text(TEXT) == "finished"
@@ -76,16 +69,6 @@ def test_the_other_runtime_decodes_alike_and_is_remembered_in_the_address(demo: 
     expect(demo.page.locator("#cost-micropython")).to_have_text(COST)
     expect(demo.page.locator("#cost-pyodide")).to_have_text(COST)
     assert demo.complaints == []
-
-
-@pytest.mark.full
-def test_choosing_a_runtime_ends_the_worker_of_the_other(demo: Any, workers: list[Any]) -> None:
-    demo.open("?runtime=micropython")
-    pick(demo, "Pyodide")
-    demo.wait_for("ready")
-    assert len(workers) == 2
-    expect(demo.page.get_by_role("button", name="Start", exact=True)).to_be_enabled()
-    assert demo.alert == ""
 
 
 @pytest.mark.full
@@ -105,16 +88,6 @@ def test_the_runtime_cannot_change_while_a_stream_runs(demo: Any) -> None:
     demo.page.get_by_role("button", name="Stop", exact=True).click()
     demo.wait_for("finished")
     expect(demo.page.get_by_role("radio", name="Pyodide")).to_be_enabled()
-
-
-@pytest.mark.full
-def test_a_capture_opens_with_micropython_too(demo: Any, tmp_path: Any) -> None:
-    file = tmp_path / "body.sse"
-    file.write_text('data: {"choices":[{"delta":{"content":"opened 😀"}}]}\n\n', "utf-8")
-    demo.open("?runtime=micropython")
-    demo.page.locator("#import-file").set_input_files(file)
-    demo.page.locator("#to-end").click()
-    expect(demo.page.locator("[data-pane=held]")).to_have_text("opened 😀")
 
 
 @pytest.mark.full

@@ -3,19 +3,18 @@ and how it ended; and it asks an engine of the user's own in a way that is sound
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
+from transfer import drop, sse
 
 pytestmark = pytest.mark.one_browser
 
 
-def opened(demo: Any, file: Path, text: str | bytes) -> None:
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    demo.page.locator("#import-file").set_input_files(file)
-    expect(demo.page.locator("#source-name")).to_have_text(file.name)
+def opened(demo: Any, name: str, data: bytes) -> None:
+    drop(demo.page, name, data)
+    expect(demo.page.locator("#source-name")).to_have_text(name)
     demo.page.locator("#to-end").click()
 
 
@@ -24,15 +23,12 @@ def head(demo: Any) -> list[str]:
     return [str(demo.page.locator(f"#{name}").text_content()) for name in names]
 
 
-def test_your_text_and_a_capture_are_not_said_to_come_from_the_engine(
-    booted: Any, tmp_path: Path
-) -> None:
+def test_your_text_and_a_capture_are_not_said_to_come_from_the_engine(booted: Any) -> None:
     booted.stream_text("né", cut="byte")
     assert head(booted) == ["your text", "none: the bridge cuts your text", "bytes, exact"]
     engine = json.loads(booted.save().splitlines()[0])["engine"]
     assert (engine["name"], engine["fidelity"]) == ("detok, your text", "bytes")
-    body = 'data: {"choices":[{"delta":{"content":"a\\ufffdb"}}]}\n\n'
-    opened(booted, tmp_path / "body.sse", body)
+    opened(booted, "body.sse", sse("a\ufffdb"))
     assert head(booted)[0] == "body.sse"
     assert "llama" not in head(booted)[1]
     assert head(booted)[2] == "text in chunks, decoded elsewhere"
@@ -41,30 +37,24 @@ def test_your_text_and_a_capture_are_not_said_to_come_from_the_engine(
 
 
 @pytest.mark.full
-def test_text_that_did_not_arrive_and_an_end_that_is_missing_are_said(
-    booted: Any, tmp_path: Path
-) -> None:
-    def token(text: str, data: bytes) -> str:
+def test_text_that_did_not_arrive_and_an_end_that_is_missing_are_said(booted: Any) -> None:
+    def token(text: str, data: bytes) -> Any:
         tokens = {"content": [{"token": "�", "bytes": list(data)}]}
-        choice = {"index": 0, "delta": {"content": text}, "logprobs": tokens}
-        return "data: " + json.dumps({"choices": [choice]}) + "\n\n"
+        return {"choices": [{"index": 0, "delta": {"content": text}, "logprobs": tokens}]}
 
     parts = [token("a", b"a"), token("", b"\xf0\x9f"), token("", b"\x9a\x86"), token("b", b"b")]
-    opened(booted, tmp_path / "dropped.sse", "".join(parts))
+    opened(booted, "dropped.sse", sse(*parts))
     page = booted.page
     expect(page.locator("#tab-faults")).to_have_text("Faults (1)")
     expect(page.locator("#alert")).to_contain_text("It stops before its end")
     page.locator("#tab-faults").click()
     expect(page.locator("#faults-none")).to_contain_text("The engine broke 1 place.")
     expect(page.locator("#fault-list li").first).to_contain_text("“🚆” did not arrive.")
-    page.locator("#tab-tokens").click()
 
 
 @pytest.mark.full
-def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Path) -> None:
-    lines = ['data: {"choices":[{"delta":{"content":"a"}}]}', ""] * 2
-    lines += ['data: {"choices":[{"delta":{"content":"\\ufffd"}}]}', "", ""]
-    opened(booted, tmp_path / "broken.sse", "\n".join(lines))
+def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any) -> None:
+    opened(booted, "broken.sse", sse("a", "a", "\ufffd"))
     page = booted.page
     expect(page.locator("#tab-faults")).to_have_text("Faults (1 in doubt)")
     page.locator("#pane-held").focus()
@@ -76,57 +66,48 @@ def test_damage_that_arrived_is_a_fault_with_its_event(booted: Any, tmp_path: Pa
     expect(row).to_contain_text("chunk 3 (line 5, event 3)")
     expect(page.locator("#faults-none")).to_contain_text("it is not known who broke the text")
     page.locator("#tab-tokens").click()
-    opened(booted, tmp_path / "raw.detok.jsonl", '{"detok":1}\n[0,"b","Yf9i"]\n')
+    opened(booted, "raw.detok.jsonl", b'{"detok":1}\n[0,"b","Yf9i"]\n')
     expect(page.locator("#tab-faults")).to_have_text("Faults (1 in doubt)")
     assert head(booted)[2] == "bytes, exact"
 
 
 @pytest.mark.full
 @pytest.mark.one_browser
-def test_a_fault_is_blamed_on_no_more_than_is_known(booted: Any, tmp_path: Path) -> None:
-    def sse(*events: Any) -> str:
-        return "".join(f"data: {json.dumps(event)}\n\n" for event in events)
-
-    def delta(text: str, reason: Any = None) -> Any:
-        return {"choices": [{"delta": {"content": text}, "finish_reason": reason}]}
+def test_a_fault_is_blamed_on_no_more_than_is_known(booted: Any) -> None:
+    def last(text: str) -> Any:
+        return {"choices": [{"delta": {"content": text}, "finish_reason": "stop"}]}
 
     page, fault = booted.page, booted.page.locator("#fault-list li").first
-    opened(booted, tmp_path / "halves.sse", sse(delta("a\ud83d"), delta("\ude86b", "stop")))
+    opened(booted, "halves.sse", sse("a\ud83d", last("\ude86b")))
     page.locator("#tab-faults").click()
     expect(fault).to_contain_text("Broken by the engine, or by a gateway: ")
     kind = "response.output_text.delta"
     numbered = [{"type": kind, "sequence_number": n, "delta": "a "} for n in (1, 2, 4, 5, 6)]
-    opened(booted, tmp_path / "lost.sse", sse(*numbered))
+    opened(booted, "lost.sse", sse(*numbered))
     expect(fault).to_contain_text("Broken by a proxy, by the server, or by what recorded it: ")
     expect(page.locator("#alert")).to_contain_text(
         "The server, a proxy, or what recorded it, broke 1 place."
     )
-    opened(booted, tmp_path / "two.sse", sse(delta("a"), delta("", "stop"), delta("b", "stop")))
+    opened(booted, "two.sse", sse("a", last(""), last("b")))
     expect(page.locator("#alert")).to_contain_text("Another answer begins in line 5; its text")
     expect(page.locator("#alert")).not_to_contain_text("Not read")
-    page.locator("#tab-tokens").click()
 
 
 @pytest.mark.full
-def test_a_capture_has_the_stop_string_and_the_crash_of_its_run(
-    booted: Any, tmp_path: Path
-) -> None:
+def test_a_capture_has_the_stop_string_and_the_crash_of_its_run(booted: Any) -> None:
     page = booted.page
     page.locator("#stop-strings").fill("##\n\\n\\n")
-    try:
-        booted.stream_text("one # two ##", cut="byte")
-        stopped = booted.save()
-        booted.stream_text("日本語 one\n\nand", cut="byte")
-        assert booted.text("held") == "日本語 one"
-        page.locator("#stop-strings").fill("")
-        booted.stream_text("日本語 and 日本語", cut="byte", fault="crash")
-        crashed = booted.save()
-    finally:
-        page.locator("#stop-strings").fill("")
+    booted.stream_text("one # two ##", cut="byte")
+    stopped = booted.save()
+    booted.stream_text("日本語 one\n\nand", cut="byte")
+    assert booted.text("held") == "日本語 one"
+    page.locator("#stop-strings").fill("")
+    booted.stream_text("日本語 and 日本語", cut="byte", fault="crash")
+    crashed = booted.save()
     assert json.loads(stopped.splitlines()[0])["stop"] == ["##", "\n\n"]
-    opened(booted, tmp_path / "stopped.detok.jsonl", stopped)
+    opened(booted, "stopped.detok.jsonl", stopped.encode())
     expect(page.locator("[data-pane=held]")).to_have_text("one # two ")
-    opened(booted, tmp_path / "crashed.detok.jsonl", crashed)
+    opened(booted, "crashed.detok.jsonl", crashed.encode())
     expect(page.locator("#alert")).to_contain_text(
         "The server ended it with an error: “The scripted engine crashed"
     )

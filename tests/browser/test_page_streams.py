@@ -5,19 +5,14 @@ One booted page streams them all. The recorder sees each state of each pane, aft
 and in every frame.
 """
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-RECITED = json.loads(
-    (
-        Path(__file__).resolve().parents[2] / "detok_py" / "bridge" / "recite" / "texts.json"
-    ).read_text("utf-8")
-)
-TEXTS = {text["id"]: text["text"] for text in RECITED}
+from detok_py.bridge.engines.recite import texts
+
+TEXTS = {text["id"]: text["text"] for text in texts()}
 
 
 def typed(text: str) -> str:
@@ -108,11 +103,9 @@ def test_invalid_bytes_show_as_many_replacement_characters_as_python_gives(
 
 
 def test_a_stream_that_ends_inside_a_character_shows_one_replacement_character(booted: Any) -> None:
-    text = "hold on 😀"
-    assert booted.stream_text(text, fault="truncate") == "finished"
+    assert booted.stream_text("hold on 😀", fault="truncate") == "finished"
     held = booted.seen("held")
-    assert held["last"] == "hold on \ufffd"
-    assert held["last"] == booted.seen("stream")["last"]
+    assert held["last"] == booted.seen("stream")["last"] == "hold on \ufffd"
     assert held["surrogates"] == 0
 
 
@@ -167,10 +160,7 @@ def test_a_long_text_stays_exact_and_the_timeline_stays_short(booted: Any) -> No
 
 def test_a_stop_string_is_never_shown_in_part(booted: Any) -> None:
     booted.page.locator("#stop-strings").fill("###")
-    try:
-        assert booted.stream_text("one # two ## three ### four", cut="byte") == "finished"
-    finally:
-        booted.page.locator("#stop-strings").fill("")
+    assert booted.stream_text("one # two ## three ### four", cut="byte") == "finished"
     assert booted.seen("held")["last"] == "one # two ## three "
     assert booted.seen("held")["takenBack"] == 0
 

@@ -16,12 +16,11 @@ import pytest
 from axe import faults
 from packed import drawn_site
 from playwright.sync_api import expect
+from small_tokenizers import byte_level
 from static_folder import serving
-from stream_samples import PASTE
+from stream_samples import PASTE, STREAMS
+from transfer import copied_report, drop, sse
 
-ROOT = Path(__file__).resolve().parents[2]
-STREAMS = ROOT / "tests" / "fixtures" / "streams"
-TOKENIZER = ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json"
 SUB_PATH = "/some/path/"
 
 
@@ -40,20 +39,20 @@ def site(tmp_path_factory: Any, serve_folder: Any) -> str:
     return str(serve_folder(root))
 
 
+def complaints(page: Any, site: str) -> list[str]:
+    """Return a list that takes what goes wrong in a page, and what it asks others for."""
+    wrong: list[str] = []
+    page.on("response", lambda one: wrong.append(one.url) if one.status >= 400 else None)
+    page.on("request", lambda one: None if one.url.startswith((site, "data:", "blob:")) else wrong.append(one.url))  # fmt: skip
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    return wrong
+
+
 @pytest.fixture
 def visit(page: Any, site: str) -> Any:
     """Open the site; afterwards, no request may have left its folder, failed, or been a socket."""
-    wrong: list[str] = []
+    wrong = complaints(page, site)
     page.on("websocket", lambda socket: wrong.append(f"socket {socket.url}"))
-    page.on("pageerror", lambda error: wrong.append(f"pageerror {error}"))
-
-    def look(response: Any) -> None:
-        if response.url.startswith(("data:", "blob:")):
-            return
-        if not response.url.startswith(site) or response.status >= 400:
-            wrong.append(f"{response.status} {response.url}")
-
-    page.on("response", look)
 
     def open_site(query: str = "") -> Any:
         page.goto(site + query)
@@ -74,18 +73,6 @@ def stream(page: Any, text: str, cut: str) -> str:
     return str(page.locator("#pane-held").text_content())
 
 
-def drop(page: Any, name: str, data: bytes) -> None:
-    """Drop a file on the page."""
-    page.evaluate(
-        """([name, bytes]) => {
-          const transfer = new DataTransfer();
-          transfer.items.add(new File([new Uint8Array(bytes)], name));
-          document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
-        }""",
-        [name, list(data)],
-    )
-
-
 def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
     page = visit()
     expect(page.locator("#source")).to_be_hidden()
@@ -104,17 +91,7 @@ def test_a_visitor_streams_a_text_and_opens_a_sample(visit: Any) -> None:
 @pytest.mark.one_browser
 def test_a_link_and_a_report_of_a_bridge_open_here(visit: Any, site: str, booted: Any) -> None:
     booted.stream_text("naïve <|endoftext|>日本 😀", cut="token")
-    report = str(
-        booted.page.evaluate(
-            """() => new Promise((resolve) => {
-              navigator.clipboard.writeText = async (text) => {
-                delete navigator.clipboard.writeText;
-                resolve(text);
-              };
-              document.getElementById("report").click();
-            })"""
-        )
-    )
+    report = copied_report(booted.page)
     fragment = re.search(r"#capture=[\w-]+", report[report.index("[Open this stream") :])
     assert fragment
     page = visit("?runtime=micropython")
@@ -123,7 +100,7 @@ def test_a_link_and_a_report_of_a_bridge_open_here(visit: Any, site: str, booted
         expect(page.locator("#source-name"), name).to_have_text("the link's capture")
         expect(page.locator("#pane-held")).to_have_text("naïve 日本 😀")
         expect(page.locator("#engine-fidelity")).to_have_text("token ids, exact")
-        drop(page, "next.sse", b'data: {"choices":[{"delta":{"content":"next"}}]}\n\n')
+        drop(page, "next.sse", sse("next"))
         expect(page.locator("#source-name")).to_have_text("next.sse")
     page.goto("about:blank")
     page.goto(f"{site}?runtime=micropython{fragment[0]}")
@@ -147,36 +124,24 @@ def test_the_default_text_shows_what_a_decoder_of_bytes_does_not_know(
     assert page.locator("#timeline").text_content()
 
 
-SMALL = json.dumps(
-    {
-        "version": "1.0",
-        "added_tokens": [],
-        "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
-        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "never"},
-        "model": {
-            "type": "BPE",
-            "vocab": {"<unk>": 0, "▁": 1, "a": 2, "b": 3, "ab": 4, "▁ab": 5},
-            "merges": ["a b", "▁ ab"],
-            "unk_token": "<unk>",
-        },
-    }
-).encode()
+TOKENIZER = byte_level()
+IDS = TOKENIZER["model"]["vocab"]
+CUTS = f"({len(IDS) + len(TOKENIZER['added_tokens'])} tokens) now cuts"
 
 
 @pytest.mark.one_browser
 @pytest.mark.full
 def test_a_dropped_tokenizer_cuts_the_text_and_reads_ids(visit: Any) -> None:
     page = visit()
-    drop(page, "tokenizer.json", SMALL)
-    expect(page.locator("#alert")).to_contain_text("tokenizer.json (6 tokens) now cuts")
-    assert stream(page, "ab ab", "token") == "ab ab"
+    drop(page, "tokenizer.json", json.dumps(TOKENIZER).encode())
+    expect(page.locator("#alert")).to_contain_text(f"tokenizer.json {CUTS}")
+    assert stream(page, "the cat", "token") == "the cat"
     expect(page.locator("#position")).to_have_text("3 / 3")  # two tokens, and the end
-    body = b'data: {"choices":[{"text":"","token_ids":[4,5]}]}\n\n'
-    drop(page, "ids.sse", body)
-    expect(page.locator("#pane-held")).to_have_text("ab ab")
+    drop(page, "ids.sse", sse({"choices": [{"text": "", "token_ids": [IDS["the"], IDS["Ġcat"]]}]}))
+    expect(page.locator("#pane-held")).to_have_text("the cat")
     drop(page, "tokenizer.json", b'{"added_tokens": [], "model": 3}')
     expect(page.locator("#alert")).to_contain_text("tokenizer.json: ")
-    assert stream(page, "ab ab", "token") == "ab ab"
+    assert stream(page, "the cat", "token") == "the cat"
 
 
 @pytest.mark.full
@@ -187,16 +152,16 @@ def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dr
     late: list[Any] = []
     page.route("**/tokenizer.json", lambda route: late.append(route))
     visit()
-    page.locator("#own-text").fill("ab ab ab")
+    page.locator("#own-text").fill("the cat the")
     page.locator("#cut").select_option("token")
     page.locator("#start").click()  # which asks for the site's own tokenizer
-    drop(page, "mine.json", SMALL)
-    expect(page.locator("#alert")).to_contain_text("mine.json (6 tokens) now cuts")
+    drop(page, "mine.json", json.dumps(TOKENIZER).encode())
+    expect(page.locator("#alert")).to_contain_text(f"mine.json {CUTS}")
     late.pop().continue_()
     expect(page.locator("html")).to_have_attribute("data-state", "finished")
-    expect(page.locator("#pane-held")).to_have_text("ab ab ab")
+    expect(page.locator("#pane-held")).to_have_text("the cat the")
     expect(page.locator("#position")).to_have_text("4 / 4")  # three tokens, and the end
-    assert stream(page, "ab ab", "token") == "ab ab"
+    assert stream(page, "the cat", "token") == "the cat"
     expect(page.locator("#position")).to_have_text("3 / 3")
 
 
@@ -204,10 +169,7 @@ def test_the_sites_own_tokenizer_that_comes_late_does_not_take_the_place_of_a_dr
 @pytest.mark.full
 def test_what_is_pasted_is_opened(visit: Any) -> None:
     page = visit()
-    page.evaluate(
-        PASTE,
-        (STREAMS / "curl-verbose.txt").read_text("utf-8"),
-    )
+    page.evaluate(PASTE, (STREAMS / "curl-verbose.txt").read_text("utf-8"))
     expect(page.locator("#pane-held")).to_have_text("你好")
     expect(page.locator("#alert")).to_contain_text("Not read: line 1: no event")
 
@@ -257,15 +219,6 @@ def drawn(tmp_path_factory: Any, serve_folder: Any) -> tuple[Path, str]:
     (root / SUB_PATH.strip("/")).parent.mkdir(parents=True)
     (root / SUB_PATH.strip("/")).symlink_to(folder)
     return folder, serve_folder(root)
-
-
-def complaints(page: Any, site: str) -> list[str]:
-    """Return a list that takes what goes wrong in a page, and what it asks others for."""
-    wrong: list[str] = []
-    page.on("response", lambda one: wrong.append(one.url) if one.status >= 400 else None)
-    page.on("request", lambda one: None if one.url.startswith((site, "data:", "blob:")) else wrong.append(one.url))  # fmt: skip
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    return wrong
 
 
 @pytest.mark.full
@@ -318,14 +271,12 @@ def test_examples_of_the_documents_say_what_went_wrong_and_run_again(page: Any, 
 
 @pytest.mark.full
 @pytest.mark.only_browser("chromium")  # Firefox cannot be told to run no scripts
-def test_documents_read_as_before_without_javascript(browser: Any, drawn: Any) -> None:
+@pytest.mark.browser_context_args(java_script_enabled=False)
+def test_documents_read_as_before_without_javascript(page: Any, drawn: Any) -> None:
     _, site = drawn
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
     page.goto(f"{site}docs/python.html")
     expect(page.locator("pre > code.python").first).to_contain_text("['na', 'ïve ', '😀']")
     expect(page.get_by_role("button", name="Run")).to_have_count(0)
-    context.close()
 
 
 @pytest.mark.full
@@ -421,21 +372,31 @@ QUESTIONS = {
 }
 
 
-@pytest.mark.full
-@pytest.mark.one_browser
-def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
-    page: Any, drawn: Any
-) -> None:
+@pytest.fixture
+def search(page: Any, drawn: Any) -> Any:
+    """Search the documents for words; return the links that are found."""
     page.goto(f"{drawn[1]}docs/index.html")
     page.get_by_role("button", name="Search").click()
     field, results = page.locator("#tsd-search-input"), page.locator("#tsd-search-results a")
+
+    def search(words: str) -> Any:
+        field.fill("")
+        expect(results).to_have_count(0)  # none of the words before is left
+        field.fill(words)
+        expect(results.first, words).to_be_visible()
+        return results
+
+    return search
+
+
+@pytest.mark.full
+@pytest.mark.one_browser
+def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
+    search: Any,
+) -> None:
     missed = {}
     for question, answer in QUESTIONS.items():
-        field.fill("")
-        expect(results).to_have_count(0)  # none of the question before is left
-        field.fill(question)
-        expect(results.first).to_be_visible()
-        first = [link.get_attribute("href") for link in results.all()[:3]]
+        first = [link.get_attribute("href") for link in search(question).all()[:3]]
         if not any(re.search(rf"\b{answer}\.html", href or "") for href in first):
             missed[question] = first
     assert missed == {}
@@ -443,17 +404,11 @@ def test_a_search_for_what_readers_ask_finds_the_answer_among_the_first_three(
 
 @pytest.mark.full
 @pytest.mark.one_browser
-def test_the_beginning_of_any_word_can_be_searched_for(page: Any, drawn: Any) -> None:
-    page.goto(f"{drawn[1]}docs/index.html")
-    page.get_by_role("button", name="Search").click()
-    field, results = page.locator("#tsd-search-input"), page.locator("#tsd-search-results a")
+def test_the_beginning_of_any_word_can_be_searched_for(page: Any, search: Any) -> None:
     errors: list[Any] = []
     page.on("pageerror", lambda error: errors.append(error))
     for letter in string.digits + string.ascii_lowercase:
-        field.fill("")
-        expect(results).to_have_count(0)
-        field.fill(letter)
-        expect(results.first, letter).to_be_visible()
+        search(letter)
     assert errors == []
 
 

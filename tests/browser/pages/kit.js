@@ -62,6 +62,42 @@ Object.assign(window, {
       parts.push(part.value);
     return parts;
   },
+  /**
+   * What comes out of a stream after each chunk, then after the end, and how it ended. A write that
+   * fails has the name of its error instead. The reader always waits.
+   */
+  async fed(stream, chunks) {
+    const parts = [];
+    const reader = stream.readable.getReader();
+    const reading = (async () => {
+      for (let part = await reader.read(); !part.done; part = await reader.read())
+        parts.push(part.value);
+    })();
+    const writer = stream.writable.getWriter();
+    const steps = [];
+    const step = async (writing) => {
+      const failed = await writing.then(() => stream.ready()).catch(({ name }) => name);
+      await sleep(0);
+      steps.push(failed ?? parts.splice(0));
+    };
+    for (const chunk of chunks) await step(writer.write(chunk));
+    await step(writer.close());
+    await reading.catch(() => {});
+    return [steps, (await stream.finished).reason];
+  },
+  /** One SHA-256 of very many lines. */
+  async digestOf(lines) {
+    let digest = "";
+    const part = [];
+    const add = async () => {
+      const text = new TextEncoder().encode(digest + part.splice(0).join("\n"));
+      const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", text));
+      digest = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    };
+    for await (const line of lines) if (part.push(line) === 65_536) await add();
+    if (part.length) await add();
+    return digest;
+  },
   /** All events of an answer, as [type, detail]; errors as their messages. */
   eventsOf(answer) {
     const events = [];
