@@ -25,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import uvicorn
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
@@ -39,9 +38,8 @@ from detok_py.bridge.server import Server, application, bind
 from detok_py.bridge.stream import Bridge
 from detok_py.protocol import wire
 
-from .rows import report
+from .rows import ROOT, report
 
-ROOT = Path(__file__).resolve().parents[1]
 CLOCK = 1 << 31
 ACK_EVERY = 256  # as `ClientSession` does
 NAME = "bridge.test:1"
@@ -131,32 +129,31 @@ def serve(which, rate, count, redis=None):
         server = Server(bridge, Gate(application(bridge, Assets()), [NAME]), sock)
         run = server.serve()
     else:
-        config = uvicorn.Config(
-            bare(rate, count),
-            ws=WSProtocol,
-            http="h11",
-            lifespan="off",
-            log_config=None,
-            ws_per_message_deflate=False,
-        )
-        server = uvicorn.Server(config)
+        server = bare_server(bare(rate, count), ws=WSProtocol, ws_per_message_deflate=False)
         run = server.serve(sockets=[sock])
+    asyncio.run(until_closed(server, run, port))
 
-    async def main():
-        task = asyncio.create_task(run)
-        while not server.started:
-            await asyncio.sleep(0.01)
-        gc.collect()
-        gc.freeze()  # as `detok serve` does
-        print(port, flush=True)
-        await asyncio.to_thread(sys.stdin.read)  # until the parent closes it
-        if which == "bridge":
-            server.stop()
-        else:
-            server.should_exit = True
-        await task
 
-    asyncio.run(main())
+def bare_server(app, **options):
+    return uvicorn.Server(
+        uvicorn.Config(app, http="h11", lifespan="off", log_config=None, **options)
+    )
+
+
+async def until_closed(server, run, port):
+    """Serve until the parent closes stdin."""
+    task = asyncio.create_task(run)
+    while not server.started:
+        await asyncio.sleep(0.01)
+    gc.collect()
+    gc.freeze()  # as `detok serve` does
+    print(port, flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    if isinstance(server, Server):
+        server.stop()
+    else:
+        server.should_exit = True
+    await task
 
 
 class Client(asyncio.Protocol):
@@ -250,15 +247,22 @@ def usage_of(pid):
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"), resident
 
 
-def child(which, rate, count, redis=None):
-    """Start a server in a process of its own; return the process and its port."""
-    words = [sys.executable, "-m", "benchmarks.bridge", "--serve", which]
-    words += ["--rate", str(rate), "--count", str(count)]
-    words += ["--redis", redis] if redis else []
+def child(script, which, **options):
+    """Start a server of a script in a process of its own; return the process and its port."""
+    words = [sys.executable, "-m", f"benchmarks.{script}", "--serve", which]
+    for name, value in options.items():
+        words += [f"--{name}", str(value)] if value is not None else []
     process = subprocess.Popen(
         words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     return process, int(process.stdout.readline())
+
+
+def end(processes):
+    for process in processes:
+        process.stdin.close()
+        process.wait(20)
+        process.stdout.close()
 
 
 def measure(which, clients, rate, seconds, redis=None, *, elsewhere=False):
@@ -267,9 +271,10 @@ def measure(which, clients, rate, seconds, redis=None, *, elsewhere=False):
     produced at one replica and read at another.
     """
     count = int(rate * seconds)
-    servers = [child(which, rate, count, redis)]
-    servers += [child("bridge", rate, count, redis)] if elsewhere else []
-    beside, beside_port = child("bare", rate, count)
+    load = {"rate": rate, "count": count}
+    servers = [child("bridge", which, redis=redis, **load)]
+    servers += [child("bridge", "bridge", redis=redis, **load)] if elsewhere else []
+    beside, beside_port = child("bridge", "bare", **load)
     server, port = servers[0]
     other = servers[1][1] if elsewhere else None
     latencies, beside_latencies = [], []
@@ -294,10 +299,7 @@ def measure(which, clients, rate, seconds, redis=None, *, elsewhere=False):
 
     asyncio.run(main())
     cpu = usage_of(server.pid)[0] - cpu_before
-    for process in [*[one for one, _ in servers], beside]:
-        process.stdin.close()
-        process.wait(20)
-        process.stdout.close()
+    end([*[one for one, _ in servers], beside])
     latencies.sort()
     beside_latencies.sort()
     return {

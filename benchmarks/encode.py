@@ -10,7 +10,6 @@ tokenizer that has encoded nothing yet (its patterns compiled by a few letters o
 turns. The peers run in one thread.
 """
 
-import json
 import os
 import statistics
 import tempfile
@@ -22,7 +21,7 @@ from typing import Any
 from detok_py import load_tokenizer
 from detok_py.patterns.known import CL100K
 
-from .rows import ROOT, cpu, options, report, unpacked
+from .rows import ROOT, cpu, options, recited, report, unpacked
 
 Encode = Callable[[str], Any]
 
@@ -85,10 +84,9 @@ def texts() -> dict[str, str]:
     recites, in 36 languages.
     """
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    recited = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
     return {
         "English": "\n".join(page.read_text(encoding="utf-8") for page in pages),
-        "36 languages": "\n".join(one["text"] for one in recited),
+        "36 languages": "\n".join(recited().values()),
     }
 
 

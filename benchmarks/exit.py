@@ -12,12 +12,9 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
-import sys
 import time
 
 import httpx
-import uvicorn
 
 from detok_py.bridge.assets import Assets
 from detok_py.bridge.attached import AttachedEngine
@@ -27,7 +24,7 @@ from detok_py.bridge.server import Server, application, bind, names_of
 from detok_py.bridge.stream import Bridge
 from detok_py.decode.vocabulary import Vocabulary
 
-from .bridge import ROOT, ClockEngine, ticks, usage_of
+from .bridge import ClockEngine, bare_server, child, end, ticks, until_closed, usage_of
 from .rows import report
 
 WORDS = Vocabulary.from_bytes([f"word{n} ".encode() for n in range(100)])
@@ -79,25 +76,11 @@ def serve(which, rate):
         bridge = Bridge([attached], max_clients=10_000)
         names = names_of("127.0.0.1", port)
         server = Server(bridge, Gate(application(bridge, Assets()), names), sock)
-        run, stop = server.serve(), server.stop
+        run = server.serve()
     else:
-        config = uvicorn.Config(bare(rate), http="h11", lifespan="off", log_config=None)
-        server = uvicorn.Server(config)
+        server = bare_server(bare(rate))
         run = server.serve(sockets=[sock])
-
-        def stop():
-            server.should_exit = True
-
-    async def main():
-        task = asyncio.create_task(run)
-        while not server.started:
-            await asyncio.sleep(0.01)
-        print(port, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-        stop()
-        await task
-
-    asyncio.run(main())
+    asyncio.run(until_closed(server, run, port))
 
 
 async def ask(http, port, most):
@@ -140,21 +123,13 @@ def main():
     if args.serve:
         serve(args.serve, args.rate)
         return
-    servers = {}
-    for which in ("exit", "bare"):
-        words = [sys.executable, "-m", "benchmarks.exit", "--serve", which]
-        words += ["--rate", str(args.rate)]
-        pipe = subprocess.PIPE
-        servers[which] = subprocess.Popen(words, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
-    ports = {which: int(process.stdout.readline()) for which, process in servers.items()}
-    pids = {which: process.pid for which, process in servers.items()}
+    servers = {which: child("exit", which, rate=args.rate) for which in ("exit", "bare")}
+    ports = {which: port for which, (_, port) in servers.items()}
+    pids = {which: process.pid for which, (process, _) in servers.items()}
     try:
         found = asyncio.run(measure(ports, pids, args))
     finally:
-        for process in servers.values():
-            process.stdin.close()
-            process.wait(20)
-            process.stdout.close()
+        end([process for process, _ in servers.values()])
     (ours, our_cpu), (bare_first, bare_cpu) = found["exit"], found["bare"]
     case = f"{args.clients} clients at {args.rate:g} tokens/s"
     name = "an engine's own server (uvicorn)"

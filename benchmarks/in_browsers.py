@@ -10,12 +10,9 @@ there.
 """
 
 import base64
-import json
-import lzma
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +20,8 @@ from playwright.sync_api import Playwright, sync_playwright
 
 from detok_py import Detokenizer, Vocabulary, load_tokenizer
 
-from .rig import served, settings
-from .rows import ROOT, options, report_system
+from .rig import THROUGH, served, settings
+from .rows import ROOT, TEN, documents, options, recited, report_system
 
 PEERS = ROOT / ".build" / "peers"
 COUNT = 2000
@@ -35,20 +32,15 @@ export { Tokenizer } from "@huggingface/tokenizers";
 export { PreTrainedTokenizer, TextStreamer } from "@huggingface/transformers";
 export { GptEncoding } from "gpt-tokenizer/esm/GptEncoding";
 """
-RUN = """async ([document_, packed, ids, pieces, turns]) => {
+RUN = (
+    "async ([document_, packed, ids, pieces, turns]) => {"
+    + THROUGH
+    + """
   const { createDecoder, DetokStream, loadVocabulary } = await import("/src/index.js");
   const { GptEncoding, PreTrainedTokenizer, TextStreamer, Tokenizer } = await import("/src/peers.js");
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const vocabulary = await loadVocabulary(new Blob([bytes(packed)]), { cache: false });
   const chunks = ids.map((id) => bytes(pieces[id]));
-  const through = async (parts, stream) => {
-    const left = [...parts];
-    const source = new ReadableStream({ pull: (c) => left.length ? c.enqueue(left.shift()) : c.close() }, { highWaterMark: 0 });
-    let text = "";
-    const reader = source.pipeThrough(stream).getReader();
-    for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value;
-    return text;
-  };
   const options = { vocabulary };
   const config = { tokenizer_class: "PreTrainedTokenizerFast", clean_up_tokenization_spaces: false };
   const tokenizer = new PreTrainedTokenizer(JSON.parse(document_), config);
@@ -105,6 +97,7 @@ RUN = """async ([document_, packed, ids, pieces, turns]) => {
     }
   return [took, texts.size];
 }"""
+)
 
 
 def bundle() -> str:
@@ -139,23 +132,10 @@ def tokens(data: Path) -> tuple[str, str, list[int], dict[str, str]]:
     """Return a byte-level tokenizer.json, its packed vocabulary, the ids, and the bytes
     of all ids.
     """
-    if data.is_dir():
-        packed = (data / "tokenizers" / "gpt2" / "tokenizer.json.xz").read_bytes()
-        document = lzma.decompress(packed).decode()
-    else:
-        sys.path.insert(0, str(ROOT / "tests"))
-        import small_tokenizers
-
-        document = json.dumps(small_tokenizers.byte_level(added_tokens=[]))
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tokenizer.json"
-        file.write_text(document)
-        tokenizer = load_tokenizer(file)
-    texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
-    wanted = ("en", "de", "fr", "es", "ru", "ar", "hi", "ja", "ko", "zh-hans")
-    ids = tokenizer.encode(
-        "\n".join([each["text"][:400] for each in texts if each["id"] in wanted])
-    )
+    _, document = next(documents(data, ["gpt2"]))
+    tokenizer = load_tokenizer(document.encode())
+    texts = recited()
+    ids = tokenizer.encode("\n".join([texts[name][:400] for name in TEN]))
     ids = (ids * (COUNT // len(ids) + 1))[:COUNT]
     vocabulary = tokenizer.vocabulary
     # What a decoder makes of half a character at the end is not compared here.

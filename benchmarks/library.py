@@ -8,7 +8,6 @@ sets up. What the library's start costs is measured by benchmarks.package.
 """
 
 import base64
-import json
 import statistics
 import tempfile
 from pathlib import Path
@@ -18,27 +17,22 @@ from playwright.sync_api import Playwright, sync_playwright
 from detok_py import load_tokenizer
 
 from .package import opened
-from .rig import served
-from .rows import ROOT, options, report, unpacked
+from .rig import THROUGH, served
+from .rows import TEN, documents, options, recited, report
 
 RUNTIMES = ("micropython", "pyodide")
 
 # The same ids through the public API and through what browsers have, interleaved: microseconds a
 # token, wall time. A new page meets each step for the first time; a warm one has met them all.
-COSTS = """async ([runtime, packed, ids, pieces, warm]) => {
+COSTS = (
+    "async ([runtime, packed, ids, pieces, warm]) => {"
+    + THROUGH
+    + """
   const { createDecoder, DetokStream, loadVocabulary } = await import("/src/index.js");
   const file = new Blob([Uint8Array.from(atob(packed), (c) => c.charCodeAt(0))]);
   const vocabulary = await loadVocabulary(file, { runtime, cache: false });
   const chunks = pieces.map((hex) => new Uint8Array(hex.match(/../g).map((pair) => parseInt(pair, 16))));
   const options = { runtime, vocabulary, stop: ["</s>"] };
-  const through = async (parts, stream) => {
-    const left = [...parts];
-    const source = new ReadableStream({ pull: (c) => left.length ? c.enqueue(left.shift()) : c.close() }, { highWaterMark: 0 });
-    let text = "";
-    const reader = source.pipeThrough(stream).getReader();
-    for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value;
-    return text;
-  };
   const decoder = await createDecoder(options);
   const took = {}, texts = new Set();
   const time = async (name, run) => {
@@ -75,16 +69,14 @@ COSTS = """async ([runtime, packed, ids, pieces, warm]) => {
   }
   return [took, texts.size];
 }"""
+)
 
 
 def natural(data: Path, count: int) -> tuple[bytes, list[int], list[str]]:
     """Return a packed vocabulary, `count` ids of natural text in ten languages, and their bytes."""
-    with tempfile.TemporaryDirectory() as temporary:
-        tokenizer = load_tokenizer(unpacked(data, Path(temporary), "gpt2/tokenizer.json"))
-    texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
-    wanted = ("en", "de", "fr", "es", "ru", "ar", "hi", "ja", "ko", "zh-hans")
-    text = " ".join([each["text"] for each in texts if each["id"] in wanted])
-    ids = tokenizer.encode(text)
+    _, document = next(documents(data, ["gpt2"]))
+    tokenizer, texts = load_tokenizer(document.encode()), recited()
+    ids = tokenizer.encode(" ".join([texts[name] for name in TEN]))
     ids = (ids * (count // len(ids) + 1))[:count]
     vocabulary = tokenizer.vocabulary
     return vocabulary.pack(), ids, [vocabulary.token_bytes(i).hex() for i in ids]

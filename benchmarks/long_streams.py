@@ -17,8 +17,9 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from .page import boot, recited, report, stream
-from .rig import main_seconds, served, settings, threads
+from .page import boot, report, stream
+from .rig import main_seconds, processes, served, settings, threads
+from .rows import recited
 
 TOKENS = 100_000
 WATCH = """() => {
@@ -93,16 +94,11 @@ def measure_capture(page: Page, file: Path) -> None:
 
 def busy(pid: int) -> dict[str, float]:
     """Return the CPU seconds of a process's threads, by what they do."""
-    out = {"main": main_seconds(pid), "all": 0.0}
-    out["all"] = sum(seconds for _, _, seconds in threads(pid))
-    return out
+    return {"main": main_seconds(pid), "all": sum(seconds for _, _, seconds in threads(pid))}
 
 
 def cpu_of_browser(browser: Any) -> float:
-    session = browser.new_browser_cdp_session()
-    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
-    session.detach()
-    return sum(process["cpuTime"] for process in processes)
+    return sum(process["cpuTime"] for process in processes(browser))
 
 
 def steady(page: Page, pid: int, browser: Any, text: str) -> None:
@@ -122,7 +118,7 @@ def steady(page: Page, pid: int, browser: Any, text: str) -> None:
 
 def main() -> None:
     """Run all cases."""
-    text = recited()
+    text = " ".join(recited().values())
     with (
         served() as port,
         sync_playwright() as playwright,

@@ -22,9 +22,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from detok_py import Detokenizer, load_tokenizer
 
-from .page import recited
-from .rig import served, settings
-from .rows import options, report, unpacked
+from .rig import THROUGH, served, settings
+from .rows import options, recited, report, unpacked
 
 report = partial(report, "new_pages")
 RUNTIMES = ("micropython", "pyodide")
@@ -56,18 +55,13 @@ LOOP = """(ids) => {
   for (const id of ids) text += decoder.push(id);
   return (1000 * (performance.now() - began)) / ids.length;
 }"""
-CHUNKS = """async ([ids, pieces]) => {
+CHUNKS = (
+    "async ([ids, pieces]) => {"
+    + THROUGH
+    + """
   const { DetokStream } = await import("/src/index.js");
   const bytes = pieces.map((hex) => hex.match(/../g).map((pair) => parseInt(pair, 16)));
   const chunks = (all, make) => Array.from({ length: Math.ceil(all.length / 64) }, (_, n) => make(all.slice(64 * n, 64 * n + 64)));
-  const through = async (parts, stream) => {
-    const left = [...parts];
-    const source = new ReadableStream({ pull: (c) => left.length ? c.enqueue(left.shift()) : c.close() }, { highWaterMark: 0 });
-    const reader = source.pipeThrough(stream).getReader();
-    let text = "";
-    for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value;
-    return text;
-  };
   const ours = [], theirs = [], texts = new Set();
   for (let turn = 0; turn < 12; turn++)
     for (const [took, parts, make] of [
@@ -81,6 +75,7 @@ CHUNKS = """async ([ids, pieces]) => {
   const middle = (list) => list.sort((a, b) => a - b)[list.length >> 1];
   return [middle(ours), middle(theirs), texts.size];
 }"""
+)
 FILL = """async (size) => {
   for (let id = 0; id < size; id++) {
     decoder.push(id);
@@ -96,7 +91,7 @@ def tokens(data: Path) -> tuple[str, int, list[int], list[int], list[str]]:
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = load_tokenizer(unpacked(data, Path(temporary), "qwen3/tokenizer.json"))
     vocabulary = tokenizer.vocabulary
-    ids = tokenizer.encode(recited())[:COUNT]
+    ids = tokenizer.encode(" ".join(recited().values()))[:COUNT]
     stream = Detokenizer(vocabulary)
     sizes = [len(stream.push(one).encode("utf-16-le")) // 2 for one in ids]
     pieces = [vocabulary.token_bytes(one).hex() for one in ids]

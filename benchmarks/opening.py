@@ -22,9 +22,8 @@ from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 
-from .page import recited
 from .rig import renderers, served, settings, threads
-from .rows import report
+from .rows import recited, report
 
 report = partial(report, "opening")
 RUNTIMES = ("pyodide", "micropython")
@@ -57,7 +56,7 @@ WATCH = """() => {
 
 def events(size: int) -> Iterator[str]:
     """Yield events of natural text until they have `size` bytes."""
-    words, made, n = recited().replace("\ufffd", "").split(" "), 0, 0
+    words, made, n = " ".join(recited().values()).replace("\ufffd", "").split(" "), 0, 0
     while made < size:
         chunk = {
             "id": "chatcmpl-Qk3v9sXbWm1fJ2aLr7TzYc0P",

@@ -10,7 +10,6 @@ time and do depend on it. Needs Linux (/proc), Chromium, and what `make demo` se
 """
 
 import argparse
-import json
 import statistics
 import time
 from functools import partial
@@ -19,7 +18,7 @@ from typing import Any
 from playwright.sync_api import Page, sync_playwright
 
 from .rig import Wire, main_seconds, renderers, served, settings, worker_seconds
-from .rows import ROOT, report
+from .rows import recited, report
 
 report = partial(report, "page")
 RATES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
@@ -146,16 +145,10 @@ def rates(page: Page, pid: int, text: str) -> None:
     report("tokens/s before the main thread drops frames", sustained, "tokens/s")
 
 
-def recited() -> str:
-    """Return the texts of the reciting model."""
-    texts = json.loads((ROOT / "detok_py" / "bridge" / "recite" / "texts.json").read_text("utf-8"))
-    return " ".join(one["text"] for one in texts)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runs", type=int, default=3, help="boots to take the median of (3)")
-    runs, text = parser.parse_args().runs, recited()
+    runs, text = parser.parse_args().runs, " ".join(recited().values())
     with served() as port, sync_playwright() as playwright:
         browser = playwright.chromium.launch(**settings())
         boots(browser, port, runs)

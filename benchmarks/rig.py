@@ -5,10 +5,8 @@ CPU seconds are those of a thread as Linux counts them (/proc).
 
 import contextlib
 import os
-import re
 import runpy
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -18,6 +16,17 @@ from typing import Any
 from .rows import ROOT
 
 CLOCK = os.sysconf("SC_CLK_TCK")
+# JavaScript: the text of parts that go through a stream of the page, one at a time.
+THROUGH = """
+  const through = async (parts, stream) => {
+    const left = [...parts];
+    const source = new ReadableStream({ pull: (c) => left.length ? c.enqueue(left.shift()) : c.close() }, { highWaterMark: 0 });
+    let text = "";
+    const reader = source.pipeThrough(stream).getReader();
+    for (let p = await reader.read(); !p.done; p = await reader.read()) text += p.value;
+    return text;
+  };
+"""
 
 
 def settings(name: str = "chromium") -> dict[str, Any]:
@@ -40,23 +49,14 @@ def program(name: str) -> str:
 @contextlib.contextmanager
 def served() -> Iterator[int]:
     """Serve with the reciting model, and yield the port."""
-    command = [sys.executable, "-m", "detok_py", "serve", "--port", "0", "--engine", "recite"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-        if found:
-            threading.Thread(target=process.stdout.read, daemon=True).start()
-            break
-    else:
-        raise SystemExit("detok serve did not start; try it by itself: python -m detok_py serve")
+    sys.path.insert(0, str(ROOT / "tests"))
+    from served_bridge import Bridge
+
+    bridge = Bridge("--engine", "recite")
     try:
-        yield int(found[1])
+        yield int(bridge.url.rpartition(":")[2])
     finally:
-        process.terminate()
-        process.wait(10)
+        bridge.stop()
 
 
 class Wire:
@@ -124,11 +124,14 @@ def threads(pid: int) -> list[tuple[str, int, float]]:
     return found
 
 
+def processes(browser: Any) -> list[dict[str, Any]]:
+    """Return the processes of a browser, each with its "id", "type" and "cpuTime"."""
+    session = browser.new_browser_cdp_session()
+    found: list[dict[str, Any]] = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    session.detach()
+    return found
+
+
 def renderers(browser: Any) -> dict[int, float]:
     """Return the pids of the renderer processes with the CPU seconds of each."""
-    session = browser.new_browser_cdp_session()
-    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
-    session.detach()
-    return {
-        process["id"]: process["cpuTime"] for process in processes if process["type"] == "renderer"
-    }
+    return {one["id"]: one["cpuTime"] for one in processes(browser) if one["type"] == "renderer"}

@@ -6,12 +6,15 @@ import json
 import lzma
 import os
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
+TEN = ("en", "de", "fr", "es", "ru", "hi", "zh-hans", "ja", "ko", "ar")
 
 
 def report(
@@ -94,9 +97,32 @@ def with_section(page: str, title: str, section: str) -> str:
 def options(description: str | None) -> argparse.ArgumentParser:
     """Return a parser with the option `--data`, the folder of the large test data."""
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    default = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
-    parser.add_argument("--data", type=Path, default=default, help="the large test data")
+    parser.add_argument("--data", type=Path, default=DATA, help="the large test data")
     return parser
+
+
+def recited() -> dict[str, str]:
+    """Return the texts of the reciting model, in 36 languages, by their ids; `TEN` are of one
+    language each.
+    """
+    texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
+    return {each["id"]: each["text"] for each in texts}
+
+
+def documents(data: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and tokenizer.jsons: `names` of the large test data; where that is missing, small
+    ones of the tests, byte-level, SentencePiece and WordPiece.
+    """
+    if data.is_dir():
+        for name in names:
+            packed = data / "tokenizers" / name / "tokenizer.json.xz"
+            yield name, lzma.decompress(packed.read_bytes()).decode()
+        return
+    sys.path.insert(0, str(ROOT / "tests"))
+    import small_tokenizers as small
+
+    for make in (small.byte_level, small.sentencepiece, small.wordpiece):
+        yield f"small {make.__name__}", json.dumps(make())
 
 
 def unpacked(data: Path, folder: Path, name: str) -> Path:

@@ -8,11 +8,8 @@ vocabularies are the small ones of the tests.
 """
 
 import io
-import json
-import lzma
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mlx_lm.tokenizer_utils as mlx
@@ -23,34 +20,15 @@ from tokenizers.decoders import DecodeStream
 
 import detok_py
 
-from .rows import ROOT, cheapest, options, report_system
+from .rows import TEN, cheapest, documents, options, recited, report_system
 
 TURNS = 5
-
-
-def documents(data: Path) -> dict[str, str]:
-    """Return a byte-level and a SentencePiece tokenizer.json."""
-    if data.is_dir():
-        read = {"byte-level (GPT-2)": "gpt2", "SentencePiece (Llama 2)": "llama2"}
-        path = data / "tokenizers"
-        return {
-            what: lzma.decompress((path / name / "tokenizer.json.xz").read_bytes()).decode()
-            for what, name in read.items()
-        }
-    sys.path.insert(0, str(ROOT / "tests"))
-    import small_tokenizers as small
-
-    return {
-        "byte-level (small)": json.dumps(small.byte_level()),
-        "SentencePiece (small)": json.dumps(small.sentencepiece()),
-    }
-
-
-def natural() -> str:
-    """Return text in ten languages."""
-    texts = json.loads((ROOT / "detok_py/bridge/recite/texts.json").read_text("utf-8"))
-    wanted = ("en", "de", "fr", "es", "ru", "ar", "hi", "ja", "ko", "zh-hans")
-    return "\n".join([each["text"] for each in texts if each["id"] in wanted])
+TITLES = {
+    "gpt2": "byte-level (GPT-2)",
+    "llama2": "SentencePiece (Llama 2)",
+    "small byte_level": "byte-level (small)",
+    "small sentencepiece": "SentencePiece (small)",
+}
 
 
 def systems(what: str, document: str, ids: list[int]) -> dict[str, Callable[[], Any]]:
@@ -110,13 +88,18 @@ def systems(what: str, document: str, ids: list[int]) -> dict[str, Callable[[], 
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
-    for what, document in documents(given.data).items():
-        ids = Tokenizer.from_str(document).encode(natural(), add_special_tokens=False).ids[:3000]
+    data = options(__doc__).parse_args().data
+    found, texts = dict(documents(data, ("gpt2", "llama2"))), recited()
+    natural = "\n".join([texts[name] for name in TEN])
+    for name, what in TITLES.items():
+        if name not in found:
+            continue
+        document = found[name]
+        ids = Tokenizer.from_str(document).encode(natural, add_special_tokens=False).ids[:3000]
         runs = systems(what, document, ids)
-        for name, seconds in zip(runs, cheapest(TURNS, *runs.values()), strict=True):
+        for system, seconds in zip(runs, cheapest(TURNS, *runs.values()), strict=True):
             value = seconds / len(ids) * 1e6
-            report_system("native", f"ids to text, {what}", name, value, "µs a token")
+            report_system("native", f"ids to text, {what}", system, value, "µs a token")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A page's answer and a bridge's session, joined without a socket."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from detok_py.decode.vocabulary import Vocabulary
@@ -38,7 +39,9 @@ class Line:
         self.store = Runs()
         self.named = vocabulary
         self.hello = hello or {}
-        self.page = answer.Answer(json.dumps({"prompt": "hi", "details": True} | (request or {})))
+        request = {"prompt": "hi", "details": True} | (request or {})
+        self.data = request.get("want") or ("both" if vocabulary else "bytes")
+        self.page = answer.Answer(json.dumps(request))
         self.events: list[dict[str, Any]] = []
         self.fetches: list[dict[str, Any]] = []
         self.closed: list[Any] = []
@@ -74,15 +77,37 @@ class Line:
             packed += bytes([isinstance(frame, bytes)]) + len(data).to_bytes(4, "little") + data
         return self.told(self.page.receive(fill(packed)))
 
-    def start(self, data: str = "both", start: str = "") -> Any:
+    def start(self, start: str = "") -> Any:
         """Everything up to the first token; returns the log of the bridge's run."""
         self.batch()
         if self.named is not None:
             self.told(self.page.vocabulary(fill(self.named.pack())))
         self.batch()
-        log = self.server.run.log
-        log.start(data, start)
-        return log
+        self.log.start(self.data, start)
+        return self.log
+
+    @property
+    def log(self) -> Any:
+        return self.server.run.log
+
+    def hear(self, data: Iterable[int], end: str = "", *, start: str = "") -> "Line":
+        """Get tokens by their ids, or bytes, as one batch. The run is started if it has not been,
+        and ends for the reason `end`, if there is one. An unknown id has the bytes `?`.
+        """
+        if self.server.run is None:
+            self.start(start)
+        if self.data == "bytes":
+            self.log.add_bytes(bytes(data))
+        elif self.data == "ids":
+            self.log.add_ids(list(data))
+        else:
+            known = self.named
+            assert known is not None
+            self.log.add_tokens([(i, known.token_bytes(i) if i in known else b"?") for i in data])
+        if end:
+            self.log.finish(end)
+        self.batch()
+        return self
 
     @property
     def rows(self) -> list[Any]:

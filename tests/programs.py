@@ -1,11 +1,28 @@
-"""Programs of the repository, up to the end of `parse_args`."""
+"""Programs: run to their end, or those of the repository up to the end of `parse_args`."""
 
 import argparse
+import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def ran(*command, **options):
+    """Run a program in the folder of the project, unless the options of `subprocess.run` say
+    otherwise; return how it ended, with all that it said.
+    """
+    given = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 120, **options}
+    return subprocess.run(list(map(str, command)), **given)
+
+
+def refusal_of(capsys, *words):
+    """Return what `detok` says, in this process, of words that it refuses with code 2."""
+    from detok_py.cli import main
+
+    assert main([str(word) for word in words]) == 2
+    return capsys.readouterr().err
 
 
 def source_of(program):

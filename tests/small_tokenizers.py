@@ -35,6 +35,12 @@ def added(content: str, token_id: int = 0, special: bool = True, **flags: bool) 
     }
 
 
+def byte_level_part(prefix: bool, trim: bool) -> dict[str, Any]:
+    """Return a pre-tokenizer, post-processor or decoder of bytes."""
+    kind = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": trim}
+    return {**kind, "use_regex": True}
+
+
 def byte_level(**parts: Any) -> dict[str, Any]:
     """Return a byte-level BPE tokenizer.json; `parts` replace its parts."""
     vocab = {letter: i for i, letter in enumerate(LETTERS)}
@@ -45,24 +51,9 @@ def byte_level(**parts: Any) -> dict[str, Any]:
         "version": "1.0",
         "added_tokens": [added("<|end|>", end), added("<think>", end + 1, special=False)],
         "normalizer": None,
-        "pre_tokenizer": {
-            "type": "ByteLevel",
-            "add_prefix_space": False,
-            "trim_offsets": True,
-            "use_regex": True,
-        },
-        "post_processor": {
-            "type": "ByteLevel",
-            "add_prefix_space": True,
-            "trim_offsets": False,
-            "use_regex": True,
-        },
-        "decoder": {
-            "type": "ByteLevel",
-            "add_prefix_space": True,
-            "trim_offsets": True,
-            "use_regex": True,
-        },
+        "pre_tokenizer": byte_level_part(prefix=False, trim=True),
+        "post_processor": byte_level_part(prefix=True, trim=False),
+        "decoder": byte_level_part(prefix=True, trim=True),
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -141,23 +132,14 @@ def unigram(**parts: Any) -> dict[str, Any]:
         *("<pad>", "</s>", "<unk>", "▁", "▁the", "▁cat", "the", "c", "a", "t", "h", "e", "s"),
         *("▁s", "at", "é", "."),
     ]
+    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"}
     document = {
         "version": "1.0",
         "added_tokens": [added("<pad>", 0), added("</s>", 1), added("<unk>", 2)],
         "normalizer": {"type": "NFKC"},
-        "pre_tokenizer": {
-            "type": "Metaspace",
-            "replacement": "▁",
-            "prepend_scheme": "always",
-            "split": True,
-        },
+        "pre_tokenizer": {**metaspace, "split": True},
         "post_processor": None,
-        "decoder": {
-            "type": "Metaspace",
-            "replacement": "▁",
-            "prepend_scheme": "always",
-            "split": True,
-        },
+        "decoder": {**metaspace, "split": True},
         "model": {
             "type": "Unigram",
             "unk_id": 2,
@@ -277,24 +259,13 @@ def llama_values(**more: tuple[int, Any]) -> dict[str, tuple[int, Any]]:
     of the key after "tokenizer.ggml.".
     """
     pieces = [*spm_vocab(), "<tool>", "<0x41>b", "unused"]
-    types = [
-        UNKNOWN,
-        CONTROL,
-        CONTROL,
-        *[BYTE] * 256,
-        *[NORMAL] * len(SPM_PIECES),
-        USER_DEFINED,
-        NORMAL,
-        UNUSED,
+    types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, *[NORMAL] * len(SPM_PIECES)]
+    types += [USER_DEFINED, NORMAL, UNUSED]
+    scores = [
+        float(len(piece)) if len(piece) > 1 else -float(len(SPM_PIECES) - i)
+        for i, piece in enumerate(SPM_PIECES)
     ]
-    scores = (
-        [0.0] * 259
-        + [
-            -float(len(SPM_PIECES) - i) if len(piece) < 2 else float(len(piece))
-            for i, piece in enumerate(SPM_PIECES)
-        ]
-        + [0.0] * 3
-    )
+    scores = [*[0.0] * 259, *scores, *[0.0] * 3]
     values = {
         "general.architecture": (STRING, "llama"),
         "llama.context_length": (U32, 512),
@@ -316,14 +287,12 @@ def gpt2_values(
 ) -> dict[str, tuple[int, Any]]:
     """Return the key-values of a "gpt2" vocabulary like `byte_level`, with these added tokens."""
     pieces = [*byte_level()["model"]["vocab"], *names]
+    kinds = [*[NORMAL] * (len(pieces) - len(names)), *types]
     values = {
         "tokenizer.ggml.model": (STRING, "gpt2"),
         "tokenizer.ggml.pre": (STRING, "gpt-2"),
         "tokenizer.ggml.tokens": (ARRAY, (STRING, pieces)),
-        "tokenizer.ggml.token_type": (
-            ARRAY,
-            (I32, [NORMAL] * (len(pieces) - len(names)) + list(types)),
-        ),
+        "tokenizer.ggml.token_type": (ARRAY, (I32, kinds)),
         "tokenizer.ggml.merges": (ARRAY, (STRING, [f"{a} {b}" for a, b in MERGES])),
         "tokenizer.ggml.eos_token_id": (U32, len(pieces) - len(names)),
     }
@@ -416,6 +385,11 @@ def model_file(
     return message([*((1, one) for one in each), *specs, *more])
 
 
+def normalizer_spec(**values: Any) -> dict[int, Any]:
+    numbers = {"dummy": 3, "squeeze": 4, "escape": 5, "charsmap": 2}
+    return {numbers[name]: value for name, value in values.items()}
+
+
 CONTROLS = [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)]
 
 
@@ -426,9 +400,7 @@ def bpe_model(**normalizer: Any) -> bytes:
         (piece, -float(i), NORMAL) for i, piece in enumerate(sorted(SPM_PIECES, key=len)[::-1])
     ]
     pieces += [("<tool>", 0.0, USER_DEFINED), ("▁an", -99.0, UNUSED), ("x▁y", -3.0, USER_DEFINED)]
-    numbers = {"dummy": 3, "squeeze": 4, "escape": 5, "charsmap": 2}
-    spec = {numbers[name]: value for name, value in {"squeeze": 0, **normalizer}.items()}
-    return model_file(pieces, {3: 2, 35: 1}, spec)
+    return model_file(pieces, {3: 2, 35: 1}, normalizer_spec(**{"squeeze": 0, **normalizer}))
 
 
 def unigram_model(fallback: bool = False, **normalizer: Any) -> bytes:
@@ -457,9 +429,7 @@ def unigram_model(fallback: bool = False, **normalizer: Any) -> bytes:
     }
     pieces += [(piece, score, NORMAL) for piece, score in scores.items()]
     pieces += [("<tool>", 0.0, USER_DEFINED), ("the", -1.0, UNUSED)]
-    numbers = {"dummy": 3, "squeeze": 4, "escape": 5, "charsmap": 2}
-    spec = {numbers[name]: value for name, value in normalizer.items()}
-    return model_file(pieces, {3: 1, 35: int(fallback)}, spec)
+    return model_file(pieces, {3: 1, 35: int(fallback)}, normalizer_spec(**normalizer))
 
 
 def character_map(rules: dict[str, str]) -> bytes:

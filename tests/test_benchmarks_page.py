@@ -2,11 +2,11 @@
 
 import importlib
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import ran
 
 pytestmark = pytest.mark.native
 
@@ -56,8 +56,7 @@ def test_every_script_finds_the_modules_of_this_repository():
     """In a process of its own, because the tests have more folders to import from. Packages that
     `make peers` installs may be missing.
     """
-    command = [sys.executable, "-c", IMPORT_ALL]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = ran(sys.executable, "-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
     missing = set(done.stdout.split())
     own = {path.stem for folder in ("tools", "tests") for path in (ROOT / folder).rglob("*.py")}

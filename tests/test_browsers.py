@@ -1,11 +1,11 @@
 """tools/browsers.py: a browser that cannot be used is one sentence that says what to do."""
 
 import os
-import subprocess
 import sys
 
 import browsers
 import pytest
+from programs import ran
 
 from detok_py.glyphs import drive
 
@@ -18,36 +18,31 @@ def told(tmp_path, browser, *words, says=None, code=0):
     if says is not None:
         program.write_text(f"#!/bin/sh\necho '{says}'\nexit {code}\n")
         program.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, browsers.__file__, *words, browser],
-        env={**os.environ, browsers.VARIABLES[browser]: str(program)},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, browsers.BROWSERS[browser].variable: str(program)}
+    done = ran(sys.executable, browsers.__file__, *words, browser, env=environment)
     assert done.stderr == ""
     (line,) = done.stdout.splitlines()
     return done.returncode, line, program
 
 
 @pytest.mark.parametrize("words", [(), ("--install",)])
-def test_a_chromium_that_is_too_old_is_a_failure_that_names_both_versions(tmp_path, words):
-    code, line, program = told(
-        tmp_path, "chromium", *words, says="Chromium 120.0.6099.224 built on"
-    )
-    assert code == 1
+@pytest.mark.parametrize(
+    ("browser", "says", "version", "code", "begins"),
+    [
+        ("chromium", "Chromium 120.0.6099.224 built on", 120, 1, "Chromium: "),
+        ("firefox", "Mozilla Firefox 140.12.0esr", 140, 0, "Firefox: skipped, because "),
+    ],
+    ids=["Chromium, a failure", "Firefox, a skip"],
+)
+def test_a_browser_that_is_too_old_names_both_versions(
+    tmp_path, browser, says, version, code, begins, words
+):
+    found, line, program = told(tmp_path, browser, *words, says=says)
+    oldest = browsers.BROWSERS[browser].oldest
+    assert found == code
     assert line == (
-        f"Chromium: {program} is version 120, and the tests need {browsers.OLDEST['chromium']} or "
-        "newer; upgrade it, or set DETOK_CHROMIUM to a newer one."
-    )
-
-
-@pytest.mark.parametrize("words", [(), ("--install",)])
-def test_a_firefox_that_is_too_old_is_a_skip_that_names_both_versions(tmp_path, words):
-    code, line, program = told(tmp_path, "firefox", *words, says="Mozilla Firefox 140.12.0esr")
-    assert code == 0
-    assert line == (
-        f"Firefox: skipped, because {program} is version 140, and the tests need "
-        f"{browsers.OLDEST['firefox']} or newer; upgrade it, or set DETOK_FIREFOX to a newer one."
+        f"{begins}{program} is version {version}, and the tests need {oldest} or newer; "
+        f"upgrade it, or set DETOK_{browser.upper()} to a newer one."
     )
 
 

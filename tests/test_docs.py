@@ -21,12 +21,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import script_risks
 import yaml
+from adapters.detok import vocabulary_of
 from documents import DOCUMENTS, IN_A_BROWSER, ROOT, blocks, name, prose, spans
 from programs import parse
 from small_tokenizers import byte_level
+from starlette.testclient import TestClient
 
 import detok_py.errors
-from detok_py import ByteVocabulary, ChatStream, Detokenizer, Vocabulary, cli
+from detok_py import ByteVocabulary, ChatStream, Detokenizer, cli
 from detok_py.commands.conformance import cases_of, judge, load_suite
 from detok_py.glyphs import options
 from detok_py.page.answer import CLOSED
@@ -61,13 +63,7 @@ def test_what_runs_examples_in_the_page_reads_prompts_as_doctest_does():
 
 def parser_of_harmony(tokenizer, options):
     """A parser as engines have them: a message with its calls, here all at the end."""
-    table = {i: piece for piece, i in tokenizer["model"]["vocab"].items()}
-    special = {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
-    vocabulary = Vocabulary.from_pieces(
-        [*(table[i] for i in sorted(table)), *special.values()],
-        tokenizer["decoder"],
-        list(special),
-    )
+    vocabulary = vocabulary_of({"vocabulary": "harmony", "tokenizer": tokenizer})
     chat = ChatStream(Detokenizer(vocabulary), trim_artifacts=False, **options)
 
     def message(deltas, calls):
@@ -179,17 +175,7 @@ def test_the_python_of_the_documents_runs(block, tmp_path, monkeypatch, capsys):
         assert judge(case, adapter).verdict == "late"  # it reads at the end
         assert adapter({"input": "bytes"}) is None
     else:
-        assert names["app"].routes  # the next test asks it
-
-
-def test_the_web_server_of_the_documents_answers(tmp_path, monkeypatch):
-    testclient = pytest.importorskip("starlette.testclient")
-    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_level()), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    (block,) = [block for block in BLOCKS if "Starlette(routes" in block.text]
-    names = {}
-    exec(block.text, names)
-    assert testclient.TestClient(names["app"]).get("/answer").text == "naïve 👩‍🚀"
+        assert TestClient(names["app"]).get("/answer").text == "naïve 👩‍🚀"
 
 
 def commands():

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from documents import ROOT
 from packed import drawn_site
+from programs import ran
 
 import detok_py
 
@@ -111,9 +112,7 @@ def test_a_public_name_without_a_text_is_found(tmp_path, tool, source, found, da
     assert found in text
     (copy / source).write_text(text.replace(found, damaged), encoding="utf-8")
     program = "node" if tool == "draw.mjs" else ROOT / ".build/docs/venv/bin/python"
-    done = subprocess.run(
-        [program, copy / "tools" / "site" / tool, tmp_path / "out"], capture_output=True, text=True
-    )
+    done = ran(program, copy / "tools" / "site" / tool, tmp_path / "out", timeout=600)
     said = done.stdout + done.stderr
     assert done.returncode == 1, said
     assert "does not have any documentation" in said or "has no docstring" in said

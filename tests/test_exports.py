@@ -36,12 +36,6 @@ def test_an_unknown_name_is_an_attribute_error():
         detok_py.nonsense  # noqa: B018
 
 
-def test_star_import_imports_all_public_names():
-    namespace = {}
-    exec("from detok_py import *", namespace)
-    assert set(namespace) - {"__builtins__"} == NAMES
-
-
 def parameters(function):
     return [
         str(parameter).split(":")[0].split("=")[0].strip()

@@ -9,12 +9,12 @@ import ast
 import contextlib
 import importlib
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import layout
 import pytest
+from programs import ran
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.native  # about the files of the repository
@@ -177,13 +177,7 @@ def test_importing_detok_loads_no_io_no_threads_and_no_package():
     library counts too.
     """
     question = "import sys; before = set(sys.modules); import detok_py, detok_py.page.answer; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", question],
-        cwd=PACKAGE.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran(sys.executable, "-S", "-c", question, check=True)
     loaded = {module.split(".")[0] for module in done.stdout.split()} - {"detok_py"}
     assert loaded <= set(sys.stdlib_module_names)
     assert not loaded & IMPURE

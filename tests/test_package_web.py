@@ -53,6 +53,7 @@ SHARED = {
     "socketUrl",
     "startWorker",
 }
+DOM = "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable"
 # Those with types and without names to import.
 WORKERS = {
     f"detok-web/{name}.js" for name in ("boot-pyodide", "decoder-worker", "micropip", "socket")
@@ -71,6 +72,11 @@ console.log(JSON.stringify({ names, globals }));
 @pytest.fixture(scope="module")
 def built():
     return pack()
+
+
+@pytest.fixture(scope="module")
+def manifest(installed):
+    return json.loads((installed / "package.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +106,13 @@ def app(installed):
     return modules.parent
 
 
+def compiled(folder, files, *options, target="ES2022", lib=DOM):
+    """Compile files of a folder as a strict program, without writing anything."""
+    words = ["node", str(ROOT / "node_modules" / "typescript" / "bin" / "tsc"), *map(str, files)]
+    words += ["--strict", "--noEmit", "--target", target, *(["--lib", lib] if lib else [])]
+    run([*words, *options], folder)
+
+
 def files_of(package):
     return [
         path.relative_to(package).as_posix()
@@ -108,20 +121,11 @@ def files_of(package):
     ]
 
 
-def test_the_package_has_the_version_of_detok_py(installed):
-    assert json.loads((installed / "package.json").read_text())["version"] == detok_py.__version__
-    assert "version" not in json.loads((ROOT / "web" / "package.json").read_text())
-    other = json.loads((installed.parent / "detok-web-pyodide" / "package.json").read_text())
-    assert other["version"] == detok_py.__version__
-    assert "version" not in json.loads(
-        (ROOT / "packages/detok-web-pyodide/package.json").read_text()
-    )
-
-
-def test_the_package_is_small_and_asks_for_pyodide_only_where_it_is_wanted(built, installed):
+def test_the_package_is_small_and_asks_for_pyodide_only_where_it_is_wanted(
+    built, installed, manifest
+):
     assert built["bytes"] <= MOST_PACKED
     assert not [name for name in files_of(installed) if name.startswith("runtime/py")]
-    manifest = json.loads((installed / "package.json").read_text())
     assert manifest["peerDependencies"]["detok-web-pyodide"] == detok_py.__version__
     assert manifest["peerDependenciesMeta"]["detok-web-pyodide"] == {"optional": True}
     assert "dependencies" not in manifest
@@ -141,8 +145,10 @@ def test_the_package_for_pyodide_has_what_its_files_say(built):
     ("name", "folder"),
     [("detok-web", "web"), ("detok-web-pyodide", "packages/detok-web-pyodide")],
 )
-def test_a_package_says_where_it_comes_from(installed, name, folder):
+def test_a_package_says_its_version_and_where_it_comes_from(installed, name, folder):
     manifest = json.loads((installed.parent / name / "package.json").read_text())
+    assert manifest["version"] == detok_py.__version__
+    assert "version" not in json.loads((ROOT / folder / "package.json").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     at = project["urls"]["Repository"]
     assert manifest["repository"] == {"type": "git", "url": f"git+{at}.git", "directory": folder}
@@ -196,23 +202,13 @@ def test_only_what_was_meant_to_be_is_in_it(built):
         names = {name.removeprefix("package/") for name in archive.getnames()}
     plain = {name for name in names if "/" not in name}
     assert plain == {"package.json", "README.md", "LICENSE", "THIRD-PARTY.md"}
-    assert {name.split("/")[0] for name in names - plain} == {
-        "bin",
-        "dist",
-        "kit",
-        "node",
-        "src",
-        "runtime",
-    }
-    assert {name.rpartition(".")[2] for name in names if name.startswith("dist/")} == {
-        "js",
-        "map",
-        "ts",
-    }
+    folders = {name.split("/")[0] for name in names - plain}
+    assert folders == {"bin", "dist", "kit", "node", "src", "runtime"}
+    kinds = {name.rpartition(".")[2] for name in names if name.startswith("dist/")}
+    assert kinds == {"js", "map", "ts"}
 
 
-def test_every_export_is_there_with_its_types(installed):
-    manifest = json.loads((installed / "package.json").read_text())
+def test_every_export_is_there_with_its_types(installed, manifest):
     assert manifest["sideEffects"] is False
     for name, entry in manifest["exports"].items():
         for file in entry.values() if isinstance(entry, dict) else [entry]:
@@ -344,16 +340,9 @@ answerStore("/stream").subscribe(({ toolCalls }) => toolCalls.length);
 const worker: Promise<object> = import("detok-web/decoder-worker.js");
 """
 # Those of a new Next.js app: `lib` says nothing of the iteration of streams.
-NEXT_OPTIONS = [
-    "--strict",
-    "--noEmit",
-    "--skipLibCheck",
-    "--target",
-    "ES2017",
-    "--lib",
-    "dom,dom.iterable,esnext",
-]
-NEXT_OPTIONS += ["--module", "esnext", "--moduleResolution", "bundler", "--isolatedModules"]
+NEXT_OPTIONS = ["--skipLibCheck", "--module", "esnext", "--moduleResolution", "bundler"]
+NEXT_OPTIONS += ["--isolatedModules"]
+NEXT_LIB = "dom,dom.iterable,esnext"
 FIRST_EXAMPLE = """
 import { DetokStream } from "detok-web";
 
@@ -367,8 +356,7 @@ export async function show(bubble: HTMLElement, body: BodyInit) {
 
 def test_the_first_example_compiles_with_the_settings_of_a_next_app(app):
     (app / "first.ts").write_text(FIRST_EXAMPLE)
-    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
-    run(["node", str(compiler), "first.ts", *NEXT_OPTIONS], app)
+    compiled(app, ["first.ts"], *NEXT_OPTIONS, target="ES2017", lib=NEXT_LIB)
 
 
 @pytest.mark.parametrize(
@@ -377,29 +365,8 @@ def test_the_first_example_compiles_with_the_settings_of_a_next_app(app):
 )
 def test_a_strict_typescript_program_compiles_against_it(app, module, resolution):
     (app / "consumer.ts").write_text(CONSUMER)
-    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
-    options = [
-        "--strict",
-        "--noEmit",
-        "--target",
-        "ES2022",
-        "--lib",
-        "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
-        "--skipLibCheck",
-    ]
-    run(
-        [
-            "node",
-            str(compiler),
-            "consumer.ts",
-            "--module",
-            module,
-            "--moduleResolution",
-            resolution,
-            *options,
-        ],
-        app,
-    )
+    options = ["--skipLibCheck", "--module", module, "--moduleResolution", resolution]
+    compiled(app, ["consumer.ts"], *options)
 
 
 def test_a_test_in_typescript_compiles_against_the_fixture(app):
@@ -413,35 +380,16 @@ def test_a_test_in_typescript_compiles_against_the_fixture(app):
     for name, text in zip(names, files, strict=True):
         (app / name).write_text(text, encoding="utf-8")
     (app / "node.d.ts").write_text("declare const process: { env: Record<string, string> };")
-    options = ["--strict", "--noEmit", "--target", "ES2022", "--module", "NodeNext"]
-    run(
-        ["node", str(ROOT / "node_modules/typescript/bin/tsc"), "node.d.ts", *names, *options]
-        + ["--noUncheckedIndexedAccess", "--skipLibCheck"],
-        app,
-    )
+    options = ["--module", "NodeNext", "--noUncheckedIndexedAccess", "--skipLibCheck"]
+    compiled(app, ["node.d.ts", *names], *options, lib="")
 
 
 def test_its_own_types_are_sound(installed):
     """What skipLibCheck would pass over: every declaration of ours, without those of the
     frameworks.
     """
-    compiler = ROOT / "node_modules" / "typescript" / "bin" / "tsc"
     files = ["dist/index.d.ts", "dist/fetch.d.ts", "dist/element.d.ts"]
-    options = [
-        *("--strict", "--noEmit", "--target", "ES2022", "--module", "ES2022"),
-        *("--moduleResolution", "bundler"),
-    ]
-    run(
-        [
-            "node",
-            str(compiler),
-            *files,
-            *options,
-            "--lib",
-            "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
-        ],
-        installed,
-    )
+    compiled(installed, files, "--module", "ES2022", "--moduleResolution", "bundler")
 
 
 # What the page of the reader has: the names that the examples use and don't make
@@ -483,19 +431,9 @@ def test_every_script_of_the_documentation_compiles(app):
         (folder / f"{n}.{'tsx' if kind == 'jsx' else 'ts'}").write_text(
             text + "\nexport {};\n", encoding="utf-8"
         )
-    options = [
-        *("--strict", "--strictNullChecks", "false", "--noEmit", "--target", "ES2022", "--module"),
-        *("ES2022", "--jsx", "react-jsx"),
-    ]
-    options += [
-        "--moduleResolution",
-        "bundler",
-        "--lib",
-        "ES2023,DOM,DOM.Iterable,DOM.AsyncIterable",
-        "--skipLibCheck",
-    ]
-    files = [str(path) for path in sorted(folder.iterdir())]
-    run(["node", str(ROOT / "node_modules" / "typescript" / "bin" / "tsc"), *files, *options], app)
+    options = ["--strictNullChecks", "false", "--skipLibCheck", "--jsx", "react-jsx"]
+    options += ["--module", "ES2022", "--moduleResolution", "bundler"]
+    compiled(app, sorted(folder.iterdir()), *options)
 
 
 PAGES = [
@@ -506,9 +444,8 @@ PAGES = [
 
 
 @pytest.mark.parametrize("name", ["README.md", *(f"docs/{page}" for page in PAGES)])
-def test_the_documentation_names_only_what_there_is(installed, name):
+def test_the_documentation_names_only_what_there_is(installed, manifest, name):
     text = ((installed if name == "README.md" else ROOT) / name).read_text("utf-8")
-    manifest = json.loads((installed / "package.json").read_text())
     exported = {"detok-web" + path[1:] for path in manifest["exports"]}
     assert set(re.findall(r"detok-web/(?!dist|runtime)[\w-]+", text)) <= exported
     other = installed.parent / "detok-web-pyodide"

@@ -7,7 +7,6 @@ import http.server
 import io
 import json
 import os
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -19,6 +18,7 @@ import pytest
 import yaml
 from local_server import local_server
 from packed import ROOT, assert_links_are_absolute, built_once
+from programs import ran
 
 from detok_py import __version__ as VERSION
 
@@ -92,9 +92,7 @@ tokenizer = d.load_tokenizer(ranks, "r50k_base", pattern=r"(?=a)\w|.", special_t
 assert d.__file__.startswith(sys.argv[1])
 print(tokenizer.encode("ab<eos>"))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    done = ran(sys.executable, "-c", program, tmp_path, check=True)
     assert done.stdout == "[97, 98, 256]\n"
 
 
@@ -236,7 +234,7 @@ def test_the_recipe_and_the_lock_entry_for_pyodide_name_the_file_of_the_release(
 
 def git(*folders):
     """The files of the repository in some folders."""
-    told = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True)
+    told = ran("git", "ls-files", *folders)
     if told.returncode:
         pytest.skip("not a clone")
     return told.stdout.split()
@@ -338,8 +336,7 @@ def test_micropip_takes_the_small_wheel_whose_public_names_have_their_docstrings
     with local_server(Index, directory=str(dist)) as server:
         server.asked = []
         words = (script, runtime / "python_stdlib.zip", micropip, f"{server.url}/simple")
-        command = ["node", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        done = ran("node", *words, timeout=240)
     assert done.stdout.splitlines() == [
         VERSION,
         "",
@@ -356,11 +353,9 @@ def test_a_server_without_the_page_or_with_another_version_of_it_says_what_to_in
         archive.extractall(tmp_path)
 
     def serve():
-        command = [sys.executable, "-m", "detok_py", "serve", "--port", "0"]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
+        words = ("-m", "detok_py", "serve", "--port", "0")
+        done = ran(sys.executable, *words, cwd=tmp_path, env=environment)
         assert (done.returncode, done.stdout) == (2, "")
         return done.stderr
 

@@ -4,12 +4,11 @@ each API is in tests/js/servers.test.mjs.
 """
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import event_shapes
 import pytest
+from programs import ran
 
 pytestmark = pytest.mark.native
 
@@ -53,14 +52,7 @@ def read():
     cases = {**READ, **REFUSED}
     asked = [(name, cut) for name in cases for cut in (1, 7, 1 << 20)]
     lines = [json.dumps([*cases[name][:2], cut]) for name, cut in asked]
-    done = subprocess.run(
-        [shutil.which("node") or "node", str(SCRIPT)],
-        input="\n".join(lines),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        encoding="utf-8",
-    )
+    done = ran("node", SCRIPT, input="\n".join(lines), encoding="utf-8")
     assert done.returncode == 0, done.stderr
     return dict(zip(asked, map(json.loads, done.stdout.splitlines()), strict=True))
 

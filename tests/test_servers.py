@@ -11,6 +11,7 @@ import pytest
 from adapters.detok import vocabulary_of
 from bridge_rig import VOCABULARY
 from packed import ROOT, install, pack
+from programs import ran
 from pushes import PUSHED, pushed
 from served_bridge import Bridge
 from websockets.sync.server import serve
@@ -46,8 +47,8 @@ def deno(tmp_path_factory):
     folder = tmp_path_factory.mktemp("deno")
     (folder / "package.json").write_text('{"private": true}')
     package = f"{DENO['name']}@{DENO['version']}"
-    words = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", package]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
+    words = ("install", "--no-audit", "--no-fund", "--no-package-lock", package)
+    done = ran("npm", *words, cwd=folder, timeout=300)
     program = folder / "node_modules" / "deno" / "bin.cjs"
     if done.returncode or not program.exists():
         pytest.skip("npm could not install Deno: is a registry reachable?")
@@ -56,20 +57,17 @@ def deno(tmp_path_factory):
 
 
 @pytest.fixture(params=["node", pytest.param("deno", marks=pytest.mark.full)])
-def run(request):
-    """Run a script and return what it prints, as JSON."""
+def run(request, tmp_path):
+    """Run a script, a file or a text, and return what it prints, as JSON."""
     command, environment = ["node", "--experimental-websocket"], dict(os.environ)
     if request.param == "deno":
         command, environment = request.getfixturevalue("deno")
 
     def run(script, *words):
-        done = subprocess.run(
-            [*command, str(script), *map(str, words)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        if isinstance(script, str):
+            (tmp_path / "script.mjs").write_text(script, encoding="utf-8")
+            script = tmp_path / "script.mjs"
+        done = ran(*command, script, *words, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
         return json.loads(done.stdout)
 
@@ -93,28 +91,24 @@ def test_each_push_gives_what_the_core_gives(run, library, tmp_path, runtime):
     runs = [rng.choices(words, k=24) for _ in range(40)]
     (tmp_path / "small.detok").write_bytes(VOCABULARY.pack())
     given = json.dumps([{"runtime": runtime}, runs, str(tmp_path / "small.detok")])
-    script = tmp_path / "push.mjs"
-    script.write_text(
+    script = (
         f'import * as lib from "{library}";\n'
         "const fromHex = (hex) => Uint8Array.from(hex.match(/../g), (pair) => parseInt(pair, 16));\n"
-        f"console.log(JSON.stringify(await ({PUSHED})({given})));\n",
-        encoding="utf-8",
+        f"console.log(JSON.stringify(await ({PUSHED})({given})));\n"
     )
     expected = [list(pushed(d.Detokenizer(VOCABULARY), run)) for run in runs]
     assert run(script) == expected
 
 
-def test_an_answer_of_a_bridge_comes_whole_and_the_process_ends(run, library, tmp_path):
+def test_an_answer_of_a_bridge_comes_whole_and_the_process_ends(run, library):
     bridge = Bridge("--engine", "recite", "--allow-no-origin")
     text = "naïve 你好 👩‍🚀 é שלום 🇩🇪"
     request = {"prompt": "", "params": {"engine": "scripted", "text": text, "pace": 0}}
-    script = tmp_path / "answer.mjs"
-    script.write_text(
+    script = (
         f'import {{ connect }} from "{library}";\n'
         f"const answer = connect({json.dumps(bridge.url.replace('http', 'ws') + '/stream')}, {json.dumps(request)});\n"
         'let text = ""; for await (const delta of answer) text += delta.text;\n'
-        "console.log(JSON.stringify([text, (await answer.finished).reason]));\n",
-        encoding="utf-8",
+        "console.log(JSON.stringify([text, (await answer.finished).reason]));\n"
     )
     try:
         assert run(script) == [text, "eos"]
@@ -123,9 +117,8 @@ def test_an_answer_of_a_bridge_comes_whole_and_the_process_ends(run, library, tm
 
 
 @pytest.mark.full
-def test_a_bridge_that_is_not_there_is_tried_again_and_then_said(run, library, tmp_path):
-    script = tmp_path / "refused.mjs"
-    script.write_text(
+def test_a_bridge_that_is_not_there_is_tried_again_and_then_said(run, library):
+    script = (
         f'import {{ connect }} from "{library}";\n'
         'const answer = connect("ws://127.0.0.1:1/stream", { prompt: "" });\n'
         'const codes = []; answer.addEventListener("resume", ({ detail }) => { codes.push(detail.code); if (codes.length === 2) answer.cancel(); });\n'
@@ -218,11 +211,9 @@ console.log(JSON.stringify([await run({ messages }), await run(new FormData())])
 """
 
 
-def test_assistant_ui_sends_every_turn_with_its_calls_and_results(run, library, asked, tmp_path):
+def test_assistant_ui_sends_every_turn_with_its_calls_and_results(run, library, asked):
     url, requests = asked
-    script = tmp_path / "model.mjs"
-    script.write_text(MODEL.replace("LIBRARY", str(library.parent)).replace("URL", url))
-    refused, image = run(script)
+    refused, image = run(MODEL.replace("LIBRARY", str(library.parent)).replace("URL", url))
     assert "did not understand" in refused
     assert image == 'A bridge takes text only, and this message has a part "image".'
     calls = [{"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}]
@@ -235,11 +226,9 @@ def test_assistant_ui_sends_every_turn_with_its_calls_and_results(run, library, 
     ]
 
 
-def test_deep_chat_sends_its_messages_and_shows_a_refusal(run, library, asked, tmp_path):
+def test_deep_chat_sends_its_messages_and_shows_a_refusal(run, library, asked):
     url, requests = asked
-    script = tmp_path / "handler.mjs"
-    script.write_text(HANDLER.replace("LIBRARY", str(library.parent)).replace("URL", url))
-    refused, form = run(script)
+    refused, form = run(HANDLER.replace("LIBRARY", str(library.parent)).replace("URL", url))
     assert [name for name, *_ in refused] == ["open", "response", "response", "close"]
     assert "did not understand" in refused[2][1]["error"]
     assert form[1:] == [

@@ -9,12 +9,11 @@ import json
 import os
 import pkgutil
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import ran
 
 import detok_py
 import detok_py.integrations
@@ -40,26 +39,17 @@ def files(tmp_path):
 @pytest.mark.slow
 def test_mypy_knows_the_public_names(files):
     pytest.importorskip("mypy", reason="mypy is not installed")
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", *files]
     # `packages` of pyproject.toml and a file exclude each other.
-    done = subprocess.run(
-        [*command, "--config-file="], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    words = ("--strict", "--no-error-summary", "--config-file=")
+    done = ran(sys.executable, "-m", "mypy", *words, *files, timeout=300)
     assert (done.stdout, done.returncode) == ("", 0), done.stderr
 
 
 def pyright(*options):
     """Return how pyright ends, and what it prints. By PATH it finds what detok_py imports."""
-    node = shutil.which("node") or "node"
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
-        [node, str(PYRIGHT), "--pythonpath", sys.executable, *options],
-        cwd=ROOT,
-        env=os.environ | {"PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    words = (PYRIGHT, "--pythonpath", sys.executable, *options)
+    return ran("node", *words, env=os.environ | {"PATH": path}, timeout=600)
 
 
 @pytest.mark.full

@@ -138,14 +138,6 @@ def tags_do_not_end_characters(case):
     return stream
 
 
-def rewinds_nothing(case):
-    stream = ours.adapter(case)
-    if not hasattr(stream, "mark"):
-        return None
-    stream.mark, stream.rollback = (lambda: None), (lambda mark: None)
-    return stream
-
-
 def rewinds_the_decoder_only(case):
     """Stops and tags stay as they were."""
     stream = ours.adapter(case)
@@ -153,12 +145,6 @@ def rewinds_the_decoder_only(case):
         return None
     decoder = stream.chat.detokenizer
     stream.mark, stream.rollback = decoder.save, lambda mark: decoder.load(mark)
-    return stream
-
-
-def resets_nothing(case):
-    stream = ours.adapter(case)
-    stream.reset = lambda: None
     return stream
 
 
@@ -189,7 +175,17 @@ def halves_pass(case):
     """Half of a surrogate pair is shown as it is."""
     if case["input"] != "text" or options_of(case):
         return None
-    return type("Passing", (), {"push": lambda s, text: text, "flush": lambda s: ""})()
+    return Pushed(lambda text: text)
+
+
+class Pushed:
+    """A stream that holds nothing: each push gives a function of its chunk."""
+
+    def __init__(self, text):
+        self.push = text
+
+    def flush(self):
+        return ""
 
 
 class Shown:
@@ -206,6 +202,12 @@ class Shown:
         return {"shown": self.text(self.given)}
 
 
+def pieces_of(tokenizer):
+    """Return the pieces of a tokenizer.json by their ids."""
+    pieces = {at: piece for piece, at in tokenizer["model"]["vocab"].items()}
+    return pieces | {token["id"]: token["content"] for token in tokenizer["added_tokens"]}
+
+
 def final_of(case):
     """Return a function from a whole input to its text, without stops and tags."""
     options = options_of(case)
@@ -214,8 +216,7 @@ def final_of(case):
     if case["input"] == "text":
         return lambda text: text
     found = case["tokenizer"]
-    pieces = {at: piece for piece, at in found["model"]["vocab"].items()}
-    pieces |= {token["id"]: token["content"] for token in found["added_tokens"]}
+    pieces = pieces_of(found)
     skip = options.get("skip_special_tokens", True)
     left_out = {token["id"] for token in found["added_tokens"] if token["special"] and skip}
 
@@ -302,7 +303,7 @@ def empty_stop_ends_all(case):
     """`text.find("")` is 0."""
     if "" not in options_of(case).get("stop", []):
         return None
-    return type("Empty", (), {"push": lambda s, text: "", "flush": lambda s: ""})()
+    return Pushed(lambda text: "")
 
 
 def unknown_is_the_last(case):
@@ -358,10 +359,6 @@ class Mapped:
         return [(channel, self.change(text)) for channel, text in out]
 
 
-def white_space_is_trimmed(case):
-    return Mapped(ours.adapter(case), str.strip)
-
-
 def byte_order_marks_are_dropped(case):
     return Mapped(ours.adapter(case), lambda text: text.replace("\ufeff", ""))
 
@@ -378,20 +375,9 @@ def pieces_are_joined(case):
     """The decoder of the file is not looked at: Ġ and ▁ are spaces, and pieces are joined."""
     if case["input"] != "ids" or options_of(case).keys() - PLAIN:
         return None
-    found = case["tokenizer"]
-    pieces = {at: piece for piece, at in found["model"]["vocab"].items()}
-    pieces |= {token["id"]: token["content"] for token in found["added_tokens"]}
-    names = {"Ġ": " ", "▁": " "}
-    return type(
-        "Joined",
-        (),
-        {
-            "push": lambda s, ids: "".join(
-                "".join(names.get(letter, letter) for letter in pieces.get(i, "")) for i in ids
-            ),
-            "flush": lambda s: "",
-        },
-    )()
+    pieces = pieces_of(case["tokenizer"])
+    spaces = str.maketrans("Ġ▁", "  ")
+    return Pushed(lambda ids: "".join(pieces.get(i, "") for i in ids).translate(spaces))
 
 
 def each_id_alone(case):
@@ -399,11 +385,7 @@ def each_id_alone(case):
     if case["input"] != "ids" or options_of(case).keys() - PLAIN:
         return None
     final = final_of({**case, "prompt": []})
-    return type(
-        "Alone",
-        (),
-        {"push": lambda s, ids: "".join(final([i]) for i in ids), "flush": lambda s: ""},
-    )()
+    return Pushed(lambda ids: "".join(final([i]) for i in ids))
 
 
 def graphemes_wait(case):
@@ -457,12 +439,11 @@ WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS} | {
     each.__name__: each
     for each in (
         *(every_block_is_the_first, first_pair_only, calls_end_with_their_tag),
-        *(ends_lose_what_is_held, tags_do_not_end_characters, rewinds_nothing),
-        *(rewinds_the_decoder_only, resets_nothing, resets_the_decoder_only),
-        *(flush_twice_gives_it_twice, halves_pass, regular_expression_of_the_whole),
-        *(markers_anywhere, spans_leave_special_tokens_out, spans_are_lengths_of_pushes),
-        *(spans_count_the_prompt, empty_stop_ends_all, unknown_is_the_last),
-        *(goes_on_after_the_end, white_space_is_trimmed, byte_order_marks_are_dropped),
+        *(ends_lose_what_is_held, tags_do_not_end_characters, rewinds_the_decoder_only),
+        *(resets_the_decoder_only, flush_twice_gives_it_twice, halves_pass),
+        *(regular_expression_of_the_whole, markers_anywhere, spans_leave_special_tokens_out),
+        *(spans_are_lengths_of_pushes, spans_count_the_prompt, empty_stop_ends_all),
+        *(unknown_is_the_last, goes_on_after_the_end, byte_order_marks_are_dropped),
         *(replacement_characters_are_dropped, newlines_are_made_one, pieces_are_joined),
         *(each_id_alone, graphemes_wait, rewinding_tells_nothing, nothing_cannot_be_flushed),
         *(every_first_space_goes, stops_before_tags),

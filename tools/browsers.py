@@ -18,59 +18,58 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from toolchain import ROOT, SetupFailed, apt_install
 
 sys.path.insert(0, str(ROOT))
 from detok_py.glyphs.drive import OLDEST as DRIVEN
 
+
+class Browser(NamedTuple):
+    """How a browser is called, found, installed from Debian, and how old it may be."""
+
+    title: str
+    variable: str
+    names: tuple[str, ...]
+    packages: tuple[str, ...]
+    applications: tuple[str, ...] = ()
+    oldest: int | None = None
+
+
 # The oldest major versions to expect of the pinned Playwright (1.64). Of Chromium 156 ran the whole
 # suite; 150 is what a stale Debian list installs, and older ones are untried. Firefox ESR 140
 # fails: it lacks network.addDataCollector of WebDriver BiDi. WebKitGTK tells its version on a
 # display only; 2.50 ran all of its tests.
-OLDEST = {
-    "chromium": DRIVEN["chromium"],
-    "chromium-shell": DRIVEN["chromium"],
-    "firefox": DRIVEN["firefox"],
-}
-NAMES = {
-    "chromium": ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
-    "chromium-shell": ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
-    "firefox": ("firefox-esr", "firefox"),
-    "webkit": ("MiniBrowser",),
-}
-TITLES = {
-    "chromium": "Chromium",
-    "chromium-shell": "Chromium's headless shell",
-    "firefox": "Firefox",
-    "webkit": "WebKit",
-}
-VARIABLES = {
-    "chromium": "DETOK_CHROMIUM",
-    "chromium-shell": "DETOK_CHROMIUM_SHELL",
-    "firefox": "DETOK_FIREFOX",
-    "webkit": "DETOK_WEBKIT",
-}
-APPLICATIONS = {
-    "chromium": (
-        "Chromium.app/Contents/MacOS/Chromium",
-        "Google Chrome.app/Contents/MacOS/Google Chrome",
+BROWSERS = {
+    "chromium": Browser(
+        "Chromium",
+        "DETOK_CHROMIUM",
+        ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome"),
+        # Fonts come with the browser: tests that look at pixels need CJK, emoji and Indic glyphs.
+        ("chromium", "fonts-noto-core", "fonts-noto-cjk", "fonts-noto-color-emoji"),
+        (
+            "Chromium.app/Contents/MacOS/Chromium",
+            "Google Chrome.app/Contents/MacOS/Google Chrome",
+        ),
+        DRIVEN["chromium"],
     ),
-    "chromium-shell": (),
-    "firefox": ("Firefox.app/Contents/MacOS/firefox",),
-    "webkit": (),
-}
-# Fonts come with the browser: tests that look at pixels need CJK, emoji and Indic glyphs.
-PACKAGES = {
-    "chromium": (
-        "chromium",
-        "fonts-noto-core",
-        "fonts-noto-cjk",
-        "fonts-noto-color-emoji",
+    "chromium-shell": Browser(
+        "Chromium's headless shell",
+        "DETOK_CHROMIUM_SHELL",
+        ("chromium-headless-shell", "chrome-headless-shell", "headless_shell"),
+        ("chromium-headless-shell",),
+        oldest=DRIVEN["chromium"],
     ),
-    "chromium-shell": ("chromium-headless-shell",),
-    "firefox": ("firefox-esr",),
-    "webkit": ("webkit2gtk-driver", "xvfb"),
+    "firefox": Browser(
+        "Firefox",
+        "DETOK_FIREFOX",
+        ("firefox-esr", "firefox"),
+        ("firefox-esr",),
+        ("Firefox.app/Contents/MacOS/firefox",),
+        DRIVEN["firefox"],
+    ),
+    "webkit": Browser("WebKit", "DETOK_WEBKIT", ("MiniBrowser",), ("webkit2gtk-driver", "xvfb")),
 }
 
 
@@ -83,20 +82,20 @@ def find(browser: str) -> str | None:
 
     Raises BrowserNotFound if the environment variable names something that cannot run.
     """
-    named = os.environ.get(VARIABLES[browser])
+    named = os.environ.get(BROWSERS[browser].variable)
     if named:
         program = shutil.which(named)
         if program is None:
             raise BrowserNotFound(
-                f"{VARIABLES[browser]}={named} is not a program that can be run; correct it or unset it"
+                f"{BROWSERS[browser].variable}={named} is not a program that can be run; correct it or unset it"
             )
         return program
-    for name in NAMES[browser]:
+    for name in BROWSERS[browser].names:
         program = shutil.which(name)
         if program:
             return program
     for folder in ("/Applications", os.path.expanduser("~/Applications")):
-        for application in APPLICATIONS[browser]:
+        for application in BROWSERS[browser].applications:
             if os.access(os.path.join(folder, application), os.X_OK):
                 return os.path.join(folder, application)
     if browser == "webkit":
@@ -148,13 +147,13 @@ def usable(browser: str) -> str:
     program = find(browser)
     if program is None:
         raise BrowserNotFound(
-            f"there is no {TITLES[browser]}; install one, or set {VARIABLES[browser]} to its program"
+            f"there is no {BROWSERS[browser].title}; install one, or set {BROWSERS[browser].variable} to its program"
         )
-    oldest = OLDEST.get(browser)
+    oldest = BROWSERS[browser].oldest
     if oldest and (found := version(program)) < oldest:
         raise BrowserNotFound(
             f"{program} is version {found}, and the tests need {oldest} or newer; upgrade it, "
-            f"or set {VARIABLES[browser]} to a newer one"
+            f"or set {BROWSERS[browser].variable} to a newer one"
         )
     return program
 
@@ -167,11 +166,11 @@ def bring_up(browser: str) -> str:
     try:
         return usable(browser)
     except BrowserNotFound as error:
-        if os.environ.get(VARIABLES[browser]):
+        if os.environ.get(BROWSERS[browser].variable):
             raise
         problem = str(error)
     try:
-        apt_install(*PACKAGES[browser], trouble="")
+        apt_install(*BROWSERS[browser].packages, trouble="")
     except SetupFailed as error:
         tried = " ".join(str(error).split())
         if browser == "chromium":
@@ -210,7 +209,8 @@ def launch(browser: str, program: str) -> None:
 def main(words: list[str]) -> int:
     """Print where each browser is; exit code 1 when Chromium is asked for and cannot be had."""
     code = 0
-    for browser in [word for word in words if word in NAMES] or list(OLDEST):
+    driven = [name for name, known in BROWSERS.items() if known.oldest]
+    for browser in [word for word in words if word in BROWSERS] or driven:
         try:
             program = bring_up(browser) if "--install" in words else usable(browser)
             if "--launch" in words:
@@ -221,7 +221,7 @@ def main(words: list[str]) -> int:
             code = code or int(not skipped)
             sentence = str(error).rstrip(".")
             print(
-                f"{TITLES[browser]}: {'skipped, because ' if skipped else ''}{sentence}.",
+                f"{BROWSERS[browser].title}: {'skipped, because ' if skipped else ''}{sentence}.",
                 flush=True,
             )
     return code

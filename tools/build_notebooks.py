@@ -93,39 +93,23 @@ def write_files(folder: Path) -> None:
     """Write the notebooks and a tokenizer, and the list of them that JupyterLite reads."""
     files = folder / "files"
     files.mkdir(parents=True)
+    time = "2026-01-01T00:00:00Z"
+    common = {"content": None, "created": time, "last_modified": time, "size": None}
+    common |= {"mimetype": None, "writable": True, "hash": None, "hash_algorithm": None}
     listed: list[dict[str, Any]] = []
     tokenizer = ROOT / "detok_py" / "bridge" / "recite" / "tokenizer.json"
     for path in [*sorted(BOOKS.glob("*.ipynb")), tokenizer]:
         text = path.read_text("utf-8")
         (files / path.name).write_text(text, encoding="utf-8")
-        is_book = path.suffix == ".ipynb"
-        time = "2026-01-01T00:00:00Z"
-        listed.append(
-            {
-                "name": path.name,
-                "path": path.name,
-                "type": "notebook" if is_book else "file",
-                "format": "json" if is_book else "text",
-                "mimetype": None if is_book else "application/json",
-                "content": None,
-                "created": time,
-                "last_modified": time,
-                "size": len(text.encode()),
-                "writable": True,
-                "hash": None,
-                "hash_algorithm": None,
-            }
-        )
-    root: dict[str, Any] = {
-        **listed[0],
-        "name": "",
-        "path": "",
-        "type": "directory",
-        "format": "json",
-    }
+        kind = {"type": "notebook", "format": "json"}
+        if path.suffix != ".ipynb":
+            kind = {"type": "file", "format": "text", "mimetype": "application/json"}
+        own = {"name": path.name, "path": path.name, "size": len(text.encode())}
+        listed.append({**common, **own, **kind})
+    root = {**common, "name": "", "path": "", "type": "directory", "format": "json"}
     api = folder / "api" / "contents"
     api.mkdir(parents=True)
-    root |= {"content": listed, "size": None, "mimetype": None}
+    root["content"] = listed
     (api / "all.json").write_text(json.dumps(root), encoding="utf-8")
 
 

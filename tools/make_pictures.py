@@ -9,7 +9,6 @@ import argparse
 import io
 import re
 import runpy
-import subprocess
 import sys
 from typing import Any
 
@@ -17,7 +16,9 @@ import browsers
 from playwright.sync_api import Page, sync_playwright
 from toolchain import BUILD, ROOT
 
-sys.path.insert(0, str(BUILD / "pictures" / "site"))
+sys.path[:0] = [str(BUILD / "pictures" / "site"), str(ROOT / "tests")]
+
+from served_bridge import Bridge  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
@@ -32,23 +33,17 @@ LARGEST = 1_500_000
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
-    serve = [sys.executable, "-m", "detok_py", "serve", "--port", "0"]
-    with (
-        subprocess.Popen(serve, cwd=ROOT, stdout=subprocess.PIPE, text=True) as bridge,
-        sync_playwright() as playwright,
-    ):
-        assert bridge.stdout is not None
-        try:
-            found = re.search(r"http://\S+", bridge.stdout.readline())
-            assert found is not None, "detok serve printed no address."
+    bridge = Bridge()
+    try:
+        with sync_playwright() as playwright:
             options = SETTINGS["browsers"]["chromium"]
             program = browsers.usable("chromium")
             browser = playwright.chromium.launch(**options, executable_path=program)
             page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
-            shots = frames(page, found[0])
+            shots = frames(page, bridge.url)
             browser.close()
-        finally:
-            bridge.terminate()
+    finally:
+        bridge.stop()
     write(shots)
 
 

@@ -16,6 +16,8 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from browser_wheel import version
+
 ROOT = Path(__file__).resolve().parents[1]
 APART = ROOT / ".build" / "release"
 
@@ -37,14 +39,6 @@ def run(*command: object, **environment: str) -> str:
     if done.returncode:
         raise NotReady(f"{Path(str(command[0])).name} has complaints.\n{done.stdout}")
     return done.stdout
-
-
-def version() -> str:
-    text = (ROOT / "detok_py" / "__init__.py").read_text("utf-8")
-    found = re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)
-    if found is None:
-        raise NotReady('detok_py/__init__.py has no line __version__ = "…".')
-    return found[1]
 
 
 def check_tag(tag: str) -> None:

@@ -183,53 +183,36 @@ def install_node_packages() -> None:
     run(command, "npm ci failed; is a package registry reachable?")
 
 
+PLATFORM = ("--platform", "pyemscripten_2026_0_wasm32")
+
+
+def pip_for_pyodide(verb: str, group: str, into: str, folder: str, *options: str) -> None:
+    """Let pip download or install a dependency group for Pyodide, into a folder that is emptied
+    first. uv would take the wheels of this machine, and pip without the version those that this
+    Python can run.
+    """
+    target = BUILD / folder
+    shutil.rmtree(target, ignore_errors=True)
+    words = [*pip(), verb, "--quiet", "--disable-pip-version-check", "--no-deps"]
+    words += ["--only-binary=:all:", "--python-version", "3.14", "--require-hashes", *options]
+    words += ["-r", f"requirements/{group}.txt", into, str(target)]
+    what = f"what requirements/{group}.txt names"
+    run(words, f"pip could not fetch {what}; is a package index reachable?")
+
+
 def fetch_micropip() -> None:
     """Fetch the wheel of micropip, which is served to browsers, into .build/wheels/."""
-    wheels = BUILD / "wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
-    words = [*pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    # Without the version pip takes an old micropip that this machine's Python can run.
-    words += ["--only-binary=:all:", "--python-version", "3.14", "--require-hashes"]
-    words += ["-r", "requirements/micropip.txt", "-d", str(wheels)]
-    run(words, "pip could not fetch micropip; is a package index reachable?")
+    pip_for_pyodide("download", "micropip", "-d", "wheels")
 
 
 def fetch_for_lite() -> None:
     """Fetch the wheels that JupyterLite's Pyodide has, into .build/lite-wheels/."""
-    wheels = BUILD / "lite-wheels"
-    shutil.rmtree(wheels, ignore_errors=True)
-    words = [*pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    words += ["--only-binary=:all:", "--python-version", "3.14", "--require-hashes"]
-    words += ["--platform", "pyemscripten_2026_0_wasm32"]
-    words += ["-r", "requirements/lite.txt", "-d", str(wheels)]
-    run(words, "pip could not fetch JupyterLite's wheels; is a package index reachable?")
+    pip_for_pyodide("download", "lite", "-d", "lite-wheels", *PLATFORM)
 
 
 def install_for_pyodide() -> None:
     """Install pytest where Pyodide finds it, from wheels for its platform."""
-    site = BUILD / "pyodide-site"
-    shutil.rmtree(site, ignore_errors=True)
-    words = [*pip(), "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    # pip, because uv takes the wheels of this machine: hypothesis has native code for Pyodide.
-    words += ["--only-binary=:all:", "--no-compile", "--python-version", "3.14"]
-    words += ["--platform", "pyemscripten_2026_0_wasm32", "--require-hashes"]
-    words += ["-r", "requirements/pyodide.txt", "--target", str(site)]
-    run(words, "pip could not fetch pytest for Pyodide; is a package index reachable?")
-
-
-def install_apart(group: str, packages: str, *options: str) -> None:
-    """Install a dependency group, and the npm packages of a folder, into .build/<group>/: a virtual
-    environment and node_modules of their own.
-    """
-    home = BUILD / group
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    run([*uv(), "venv", "-q", str(home / "venv")], "uv could not make an environment.")
-    install(group, python=home / "venv" / "bin" / "python")
-    for name in (f"{packages}/package.json", f"{packages}/package-lock.json", ".npmrc"):
-        shutil.copy(ROOT / name, home)
-    words = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
-    run([*words, *options], f"npm ci failed for {packages}; is a package registry reachable?")
+    pip_for_pyodide("install", "pyodide", "--target", "pyodide-site", "--no-compile", *PLATFORM)
 
 
 def install_alone(group: str) -> None:
@@ -237,8 +220,19 @@ def install_alone(group: str) -> None:
     home = BUILD / group
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    run([*uv(), "venv", "-q", str(home / "venv")], "uv could not make an environment.")
+    command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
+    run(command, "uv could not make an environment.")
     install(group, python=home / "venv" / "bin" / "python")
+
+
+def install_apart(group: str, packages: str, *options: str) -> None:
+    """Do the same, and install the npm packages of a folder into .build/<group>/node_modules/."""
+    install_alone(group)
+    home = BUILD / group
+    for name in (f"{packages}/package.json", f"{packages}/package-lock.json", ".npmrc"):
+        shutil.copy(ROOT / name, home)
+    words = ["npm", "ci", "--prefix", str(home), "--no-audit", "--no-fund", "--loglevel=error"]
+    run([*words, *options], f"npm ci failed for {packages}; is a package registry reachable?")
 
 
 # The build for the CPU. The index has only the one for CUDA, which takes gigabytes more.
@@ -247,15 +241,10 @@ TORCH = "torch==2.13.0+cpu"
 
 def install_with_torch(group: str) -> None:
     """Install a dependency group that needs torch into an environment of its own."""
-    home = BUILD / group
-    python = home / "venv" / "bin" / "python"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    command = [*uv(), "venv", "-q", "--python", str(PYTHON), str(home / "venv")]
-    run(command, "uv could not make an environment.")
-    install(group, python=python)
+    install_alone(group)
     # By pip, whose settings may name wheels on this machine that are not on the index.
-    command = [*pip(), "--python", str(python), "install", "--quiet", "--disable-pip-version-check"]
+    python = str(BUILD / group / "venv" / "bin" / "python")
+    command = [*pip(), "--python", python, "install", "--quiet", "--disable-pip-version-check"]
     trouble = f"pip found no {TORCH}: name a folder that has it in PIP_FIND_LINKS, or an index in PIP_EXTRA_INDEX_URL."
     run([*command, "--no-deps", TORCH], trouble)
 

@@ -9,9 +9,23 @@ import types
 from pathlib import Path
 
 import pytest
+from programs import ran, refusal_of
 
 from detok_py import __version__, cli
 from detok_py.errors import DetokError
+
+ROOT = Path(cli.__file__).parents[1]
+
+
+def python(*words, **options):
+    return ran(sys.executable, *words, **options)
+
+
+def help_of(name, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([name, "--help"])
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
 
 
 def add_command(monkeypatch, run, add_arguments=lambda parser: None):
@@ -35,40 +49,25 @@ def test_version_prints_the_version(capsys):
     assert capsys.readouterr().out == f"detok {__version__}\n"
 
 
-def test_python_m_detok_py_runs_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "detok_py", "--version"], capture_output=True, text=True
-    )
-    assert done.stdout == f"detok {__version__}\n"
-
-
 def test_help_imports_no_subcommand():
     question = "import sys; from detok_py.cli import main; main([]); print(*[name for name in sys.modules if name.startswith('detok_py.')])"
-    done = subprocess.run(
-        [sys.executable, "-c", question], capture_output=True, text=True, check=True
-    )
+    done = python("-c", question, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert not {command.module for command in cli.COMMANDS.values()} & loaded
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_has_help(name, capsys):
-    with pytest.raises(SystemExit) as ended:
-        cli.main([name, "--help"])
-    assert ended.value.code == 0
-    assert f"usage: detok {name}" in capsys.readouterr().out
+def test_every_command_has_help_and_json(name, capsys):
+    said = help_of(name, capsys)
+    assert f"usage: detok {name}" in said
+    assert "--json" in said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_help_needs_no_package_of_an_extra(name):
     """-S leaves site-packages out."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "detok_py", name, "--help"],
-        cwd=Path(cli.__file__).parents[1],
-        capture_output=True,
-        text=True,
-    )
+    done = python("-S", "-m", "detok_py", name, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"usage: detok {name}" in done.stdout
 
@@ -102,14 +101,7 @@ def failing(error):
 
 def test_an_expected_error_is_one_line_on_stderr(monkeypatch, capsys):
     add_command(monkeypatch, failing(DetokError("The file x.gguf\nends too early.")))
-    assert cli.main(["try"]) == 2
-    assert capsys.readouterr().err == "detok: The file x.gguf ends too early.\n"
-
-
-def test_a_missing_file_is_named_in_one_line(monkeypatch, capsys, tmp_path):
-    add_command(monkeypatch, lambda args: len((tmp_path / "nowhere").read_text()))
-    assert cli.main(["try"]) == 2
-    assert capsys.readouterr().err == f"detok: {tmp_path / 'nowhere'}: No such file or directory.\n"
+    assert refusal_of(capsys, "try") == "detok: The file x.gguf ends too early.\n"
 
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, capsys):
@@ -118,17 +110,13 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch, capsys):
         failing(ModuleNotFoundError("No module named 'starlette'", name="starlette.routing")),
     )
     monkeypatch.setitem(cli.COMMANDS, "try", cli.COMMANDS["try"]._replace(extra="serve"))
-    assert cli.main(["try"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "detok: detok try needs the package 'starlette', which is not installed: pip install 'detok_py[serve]'.\n"
-    )
+    package = "the package 'starlette', which is not installed: pip install 'detok_py[serve]'"
+    assert refusal_of(capsys, "try") == f"detok: detok try needs {package}.\n"
 
 
 def test_a_command_missing_from_the_browser_wheel_is_named(monkeypatch, capsys):
     monkeypatch.setitem(cli.COMMANDS, "try", cli.Command("detok_py.nowhere.command", "try"))
-    assert cli.main(["try"]) == 2
-    assert "install the full wheel" in capsys.readouterr().err
+    assert "install the full wheel" in refusal_of(capsys, "try")
 
 
 def test_a_bug_raises_its_traceback(monkeypatch):
@@ -149,51 +137,36 @@ def test_ctrl_c_exits_with_130(monkeypatch):
 
 def test_a_closed_pipe_is_not_an_error():
     """`detok … | head -1` prints no traceback, whichever process ends first."""
-    done = subprocess.run(
-        ["bash", "-c", f"'{sys.executable}' -m detok_py | true"], capture_output=True, text=True
-    )
-    assert done.stderr == ""
+    assert ran("bash", "-c", f"'{sys.executable}' -m detok_py | true").stderr == ""
 
 
 @pytest.mark.native
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_full_disk_is_a_sentence():
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "detok_py", "decode"],
-            input=b"text",
-            stdout=full,
-            stderr=subprocess.PIPE,
-            timeout=60,
-        )
+        streams = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
+        done = python("-m", "detok_py", "decode", input="text", **streams)
     assert done.returncode == 2
-    assert done.stderr.startswith(b"detok: the output could not be written: ")
-    assert done.stderr.count(b"\n") == 1
+    assert done.stderr.startswith("detok: the output could not be written: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.native
 def test_what_goes_into_a_pipe_is_utf8_whatever_the_locale(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "detok_py", "tokens", str(tmp_path / "nöthing")],
-        capture_output=True,
-        env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
-        timeout=60,
-        cwd=Path(__file__).resolve().parents[2],
-    )
-    assert "nöthing" in done.stderr.decode("utf-8")
+    locale = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"}
+    words = ("-m", "detok_py", "tokens", tmp_path / "nöthing")
+    assert "nöthing" in python(*words, env=locale, encoding="utf-8").stderr
 
 
-@pytest.mark.native
-@pytest.mark.parametrize("engine", ["recite", "scripted", "llama+http://127.0.0.1:9"])
-def test_a_model_that_would_not_be_used_is_refused(capsys, engine):
-    assert cli.main(["serve", "--engine", engine, "--model", "x", "--port", "0"]) == 2
-    assert "--model" in capsys.readouterr().err
+# A model named for them would not be used.
+WITHOUT_A_MODEL = ("recite", "scripted", "llama+http://127.0.0.1:9")
 
 
 @pytest.mark.native
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        *((["--model", "x", "--engine", one], "--model") for one in WITHOUT_A_MODEL),
         (["--continue", "-5"], "--continue is -5; expected 0 or more seconds"),
         (["--continue", "nan"], "--continue is nan; expected"),
         (["--drain-seconds", "-3"], "--drain-seconds is -3; expected"),
@@ -217,28 +190,20 @@ def test_a_wrong_option_of_serve_is_refused_with_the_way_out(options, says, caps
 
     monkeypatch.setattr(serve, "_serve", started)
     engine = [] if "--engine" in options else ["--engine", "scripted"]
-    assert cli.main(["serve", "--port", "0", *engine, *options]) == 2
-    assert says in capsys.readouterr().err
+    assert says in refusal_of(capsys, "serve", "--port", "0", *engine, *options)
 
 
 @pytest.mark.native
 def test_engines_names_a_package_that_it_needs():
     """-S leaves site-packages out."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-m", "detok_py", "engines", "http://127.0.0.1:9"],
-        cwd=Path(cli.__file__).parents[1],
-        capture_output=True,
-        text=True,
-    )
+    done = python("-S", "-m", "detok_py", "engines", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("detok: detok engines needs the package ")
     assert "pip install 'detok_py[serve]'" in done.stderr
 
 
 def test_engines_says_what_check_writes_as_json(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["engines", "--help"])
-    assert "check: one object" in " ".join(capsys.readouterr().out.split())
+    assert "check: one object" in help_of("engines", capsys)
 
 
 @pytest.mark.native
@@ -256,13 +221,7 @@ def test_engines_says_what_check_writes_as_json(capsys):
     ],
 )
 def test_a_program_of_the_repository_refuses_wrong_use(words, says):
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=Path(cli.__file__).parents[1],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = python(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
 
@@ -274,15 +233,9 @@ def test_a_program_of_the_repository_refuses_wrong_use(words, says):
 def test_ctrl_c_in_a_cold_start_is_quiet_in_the_command_only(tmp_path, program, quiet):
     script = tmp_path / program
     script.write_text("import detok_py, os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        cwd=Path(cli.__file__).parents[1],
-        env={"PYTHONPATH": str(Path(cli.__file__).parents[1])},
-        timeout=60,
-    )
+    done = python(script, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode != 0
-    assert (b"KeyboardInterrupt" not in done.stderr) == quiet
+    assert ("KeyboardInterrupt" not in done.stderr) == quiet
 
 
 @pytest.mark.native
@@ -313,16 +266,6 @@ def test_the_shell_completes_every_command_and_its_options(shell, capsys):
 
 
 def test_completion_without_its_package_or_for_another_shell_is_a_sentence(capsys, monkeypatch):
-    assert cli.main(["--print-completion", "cmd"]) == 2
-    assert "bash, zsh" in capsys.readouterr().err
+    assert "bash, zsh" in refusal_of(capsys, "--print-completion", "cmd")
     monkeypatch.setitem(sys.modules, "shtab", None)
-    assert cli.main(["--print-completion", "bash"]) == 2
-    assert "pip install 'detok_py[completion]'" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_has_json(name, capsys):
-    with pytest.raises(SystemExit):
-        cli.main([name, "--help"])
-    assert "--json" in capsys.readouterr().out
+    assert "pip install 'detok_py[completion]'" in refusal_of(capsys, "--print-completion", "bash")

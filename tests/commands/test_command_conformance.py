@@ -3,13 +3,13 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from programs import ran, refusal_of
 
 from detok_py import cli
 from detok_py.commands import conformance
@@ -24,9 +24,15 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is no
 
 
 def node(*words, **options):
-    program = str(ROOT / "web" / "bin" / "detok-web.mjs")
-    command = ["node", program, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return ran("node", ROOT / "web" / "bin" / "detok-web.mjs", *words, **options)
+
+
+def judged(folder, adapter, *words):
+    """Run the suite in JavaScript; return the exit code, and what is written as JSON."""
+    file = folder / "out.json"
+    done = node("conformance", adapter, "--json", file, *words)
+    assert done.stderr == ""
+    return done.returncode, json.loads(file.read_text("utf-8"))
 
 
 A, B = {"do": "push", "in": "a", "out": "a"}, {"do": "push", "in": "b", "out": "b"}
@@ -44,25 +50,23 @@ ALLOWED = [A, {"do": "push", "in": "?", "out": "", "may_refuse": True}, B, END]
 NO, CLAIMED = {"raises": "ValueError"}, {"raises": "NotImplementedError"}
 SPANS = {"spans": [[0, 1], [1, 2]]}
 LONG = [{"do": "push", "in": "", "out": "x" * 80 + "y" + "z" * 80}, END]
+# What a stream gives at each step of PUSHES; the verdict and what it says.
+PUSHED_VERDICTS = [
+    (["a", "b", ""], "right", ""),
+    (["a", None, "b"], "late", 'step 2, push: "b" is certain already'),
+    (["", "ab", ""], "late", 'step 1, push: "a" is certain already'),
+    (["ab", "", ""], "early", 'step 1, push: "b" is not certain yet'),
+    (["", "abc", {"shown": "ab"}], "early", 'step 2, push: "c" is not certain yet'),
+    ([{"shown": "x"}, {"shown": "ab"}, ""], "early", 'step 1, push: "x" is shown, "a" is certain'),
+    ([{"shown": "a"}, {"shown": "ab"}, ""], "right", ""),
+    (["a", "c", ""], "wrong", 'the text is "ac", not "ab"'),
+    (["a", "b", "b"], "wrong", 'the text is "abb", not "ab"'),
+    (["a", NO, ""], "error", "ValueError: no"),
+    (["a", CLAIMED, ""], "not claimed", "no"),
+]
 # What a stream gives at each step, the steps, more of the case; the verdict and what it says.
 VERDICTS = [
-    (["a", "b", ""], PUSHES, {}, "right", ""),
-    (["a", None, "b"], PUSHES, {}, "late", 'step 2, push: "b" is certain already'),
-    (["", "ab", ""], PUSHES, {}, "late", 'step 1, push: "a" is certain already'),
-    (["ab", "", ""], PUSHES, {}, "early", 'step 1, push: "b" is not certain yet'),
-    (["", "abc", {"shown": "ab"}], PUSHES, {}, "early", 'step 2, push: "c" is not certain yet'),
-    (
-        [{"shown": "x"}, {"shown": "ab"}, ""],
-        PUSHES,
-        {},
-        "early",
-        'step 1, push: "x" is shown, "a" is certain',
-    ),
-    ([{"shown": "a"}, {"shown": "ab"}, ""], PUSHES, {}, "right", ""),
-    (["a", "c", ""], PUSHES, {}, "wrong", 'the text is "ac", not "ab"'),
-    (["a", "b", "b"], PUSHES, {}, "wrong", 'the text is "abb", not "ab"'),
-    (["a", NO, ""], PUSHES, {}, "error", "ValueError: no"),
-    (["a", CLAIMED, ""], PUSHES, {}, "not claimed", "no"),
+    *((outs, PUSHES, {}, *said) for outs, *said in PUSHED_VERDICTS),
     # Two halves of a surrogate pair that come apart are a character in the end.
     (["a\ud83e", "\udd8ab", ""], FOX, {}, "early", r'step 1, push: "\ud83e" is not certain yet'),
     (["a", "\udd8ab", ""], FOX, {}, "wrong", r'the text is "a\udd8ab", not "a\ud83e\udd8ab"'),
@@ -213,13 +217,12 @@ def test_each_verdict_and_what_it_says_in_both_languages(tmp_path):
     (tmp_path / "cases.json").write_text(json.dumps(suite))
     (tmp_path / "stream.py").write_text(textwrap.dedent(PYTHON))
     (tmp_path / "stream.mjs").write_text(JAVASCRIPT)
-    files = ["--cases", str(tmp_path / "cases.json"), "--json", str(tmp_path / "out.json")]
-    told = []
-    adapter = f"{tmp_path / 'stream.py'}:adapter"
-    assert cli.main(["conformance", "--adapter", adapter, *files]) == 1
-    told.append(json.loads((tmp_path / "out.json").read_text("utf-8")))
-    assert node("conformance", tmp_path / "stream.mjs", *files).returncode == 1
-    told.append(json.loads((tmp_path / "out.json").read_text("utf-8")))
+    words = ["--cases", str(tmp_path / "cases.json")]
+    adapter, out = f"{tmp_path / 'stream.py'}:adapter", tmp_path / "python.json"
+    assert cli.main(["conformance", "--adapter", adapter, *words, "--json", str(out)]) == 1
+    code, javascript = judged(tmp_path, tmp_path / "stream.mjs", *words)
+    assert code == 1
+    told = [json.loads(out.read_text("utf-8")), javascript]
     for document in told:
         for case, outcome in zip(cases, document["cases"], strict=True):
             said = {name: outcome[name] for name in ("verdict", "why")}
@@ -316,10 +319,10 @@ def test_verdicts_on_cases_of_formats_are_the_same_in_javascript(tmp_path):
     ]
     (tmp_path / "formats.json").write_text(json.dumps(suite))
     (tmp_path / "stream.mjs").write_text(JAVASCRIPT)
-    files = ["--cases", tmp_path / "formats.json", "--json", tmp_path / "out.json"]
-    assert node("conformance", tmp_path / "stream.mjs", *files).returncode == 1
-    found = json.loads((tmp_path / "out.json").read_text("utf-8"))["cases"]
-    for outcome, (gives, _, _) in zip(found, FORMAT_VERDICTS, strict=True):
+    words = ["--cases", tmp_path / "formats.json"]
+    code, found = judged(tmp_path, tmp_path / "stream.mjs", *words)
+    assert code == 1
+    for outcome, (gives, _, _) in zip(found["cases"], FORMAT_VERDICTS, strict=True):
         ours = conformance.judge(format_case(), lambda case, gives=gives: Gives(gives))
         assert [outcome["verdict"], outcome["why"]] == [ours.verdict, ours.why]
 
@@ -333,10 +336,10 @@ def test_javascript_has_every_case_of_a_format_in_chunks(tmp_path):
         "  return { push: () => outs.shift(), flush: () => outs.shift() };\n"
         "};\n"
     )
-    words = ["--cases", ROOT / "conformance" / "formats.json", "--json", tmp_path / "out.json"]
-    done = node("conformance", tmp_path / "expected.mjs", *words, "--chunk", "4")
-    assert done.returncode == 0, done.stdout
-    totals = json.loads((tmp_path / "out.json").read_text("utf-8"))["totals"]
+    words = ["--cases", ROOT / "conformance" / "formats.json", "--chunk", "4"]
+    code, found = judged(tmp_path, tmp_path / "expected.mjs", *words)
+    totals = found["totals"]
+    assert code == 0, totals
     assert totals["all"]["right"] == sum(totals["all"].values()) > 800
     assert len(totals) == 37
     assert node("conformance", tmp_path / "expected.mjs", "--chunk", "0").returncode == 2
@@ -379,13 +382,7 @@ def test_the_test_that_engines_copy_runs_their_adapter(tmp_path):
         "    return ours(case) if 'two-calls' in case['id'] else None\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    done = subprocess.run(
-        [*command, "-k", "formats/kimi_k2"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = ran(*command, "-k", "formats/kimi_k2", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert re.search(r"\n3 passed, \d+ skipped, \d+ deselected", done.stdout), done.stdout
 
@@ -468,25 +465,22 @@ def test_a_module_on_the_path_and_what_is_not_right(capsys, tmp_path, monkeypatc
 def test_mistakes_are_told_in_one_sentence(words, sentence, capsys, tmp_path, monkeypatch):
     (tmp_path / "codec_adapter.py").write_text(CODEC)
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["conformance", *words]) == 2
-    told = capsys.readouterr().err
+    told = refusal_of(capsys, "conformance", *words)
     assert sentence in told and told.count("\n") == 1
 
 
 @needs_node
 def test_text_decoder_in_javascript(tmp_path):
     adapter = ROOT / "conformance" / "adapters" / "text-decoder.mjs"
-    files = ["--json", tmp_path / "out.json", "--junit", tmp_path / "out.xml"]
-    done = node("conformance", adapter, *files)
-    assert (done.returncode, done.stderr) == (1, "")
-    document = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    code, document = judged(tmp_path, adapter, "--junit", tmp_path / "out.xml")
+    assert code == 1
     wrong = [case["case"] for case in document["cases"] if case["verdict"] == "wrong"]
     assert wrong == ["bytes/byte-order-mark-first"]  # it takes U+FEFF for a mark
     assert document["totals"]["bytes"]["right"] == 47
     suites = ElementTree.parse(tmp_path / "out.xml").getroot()
     assert len(list(suites.iter("failure"))) == 1
-    assert node("conformance", adapter, *files, "--as-of", "1.0.0").returncode == 1
-    document = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    code, document = judged(tmp_path, adapter, "--as-of", "1.0.0")
+    assert code == 1
     assert (document["suite"], document["totals"]["bytes"]["right"]) == ("1.0.0", 45)
 
 

@@ -6,34 +6,22 @@ import { test } from "node:test";
 import { getEventListeners } from "node:events";
 import { connect } from "../../web/src/connect.js";
 import { createDecoder } from "../../web/src/create-decoder.js";
-import { decoderWorker, shutDown, warmUp } from "../../web/src/decoder.js";
+import { decoderWorker, warmUp } from "../../web/src/decoder.js";
 import { readable } from "../../web/src/detok-stream.js";
-import { answerCalls, holdWhileAlive, postNote } from "../../web/src/messages.js";
+import { holdWhileAlive, postNote } from "../../web/src/messages.js";
 import { stepTable } from "../../web/src/step-table.js";
-
-/** The worker of a vocabulary whose ids are letters from "a" on, in a stream without options. */
-class LettersWorker {
-  constructor() {
-    const { port1, port2 } = new MessageChannel();
-    answerCalls(port2, {
-      boot: () => ({}),
-      ask: (name) =>
-        ({
-          begin_steps: [["begun", true, "", ["", "", null], "", "content"], null],
-          tokens_of: [..."abc"],
-          fan: [[[], "end", null]],
-        })[name],
-    });
-    return Object.assign(port1, { terminate: () => port2.close() });
-  }
-}
+import { standIn } from "./stand-in.mjs";
 
 test("only a number is an id, also where its text is known", async (t) => {
-  globalThis.Worker = LettersWorker;
-  t.after(() => {
-    shutDown();
-    delete globalThis.Worker;
-  });
+  // The ids are letters from "a" on, in a stream without options.
+  standIn(t, () => ({
+    ask: (name) =>
+      ({
+        begin_steps: [["begun", true, "", ["", "", null], "", "content"], null],
+        tokens_of: [..."abc"],
+        fan: [[[], "end", null]],
+      })[name],
+  }));
   const vocabulary = { sha256: "0".repeat(64), size: 3, bytes: new Uint8Array(), format: null };
   const decoder = await createDecoder({ vocabulary });
   // The texts of the ids come in the background: before the reply to what is asked later.
@@ -59,32 +47,6 @@ test("a stream asks its source for nothing before it is read", async () => {
   assert.equal((await stream.getReader().read()).value, 1);
 });
 
-/**
- * A worker with these methods.
- * @param {import("node:test").TestContext} t
- * @param {(port: MessagePort) => Record<string, (...args: any[]) => any>} methods
- * @returns {unknown[]}  The workers that are ended.
- */
-function working(t, methods) {
-  const ended = [];
-  globalThis.Worker = class {
-    constructor() {
-      const { port1, port2 } = new MessageChannel();
-      answerCalls(port2, methods(port2));
-      const terminate = () => {
-        ended.push(this);
-        port2.close();
-      };
-      return Object.assign(port1, { terminate });
-    }
-  };
-  t.after(() => {
-    shutDown();
-    delete globalThis.Worker;
-  });
-  return ended;
-}
-
 test("finish is the last event and comes once, whichever event a listener cancels in", async (t) => {
   const text = (deltas) => ({ type: "text", deltas, count: 1, position: 1 });
   const events = [
@@ -95,8 +57,7 @@ test("finish is the last event and comes once, whichever event a listener cancel
     text([["content", "b"]]),
     { type: "finished", reason: "eos", deltas: [["content", "c"]], position: 3 },
   ];
-  working(t, (port) => ({
-    boot: () => ({}),
+  standIn(t, (port) => ({
     prepare() {},
     connect: (stream) => postNote(port, "batch", { stream, at: 0, events }),
     release() {},
@@ -139,7 +100,7 @@ test("a worker that boots while the cause of its delay is looked for is kept", a
   }
   let begin;
   const booting = new Promise((resolve) => (begin = resolve));
-  const ended = working(t, (port) => ({
+  const ended = standIn(t, (port) => ({
     async boot({ lock }) {
       await holdWhileAlive(lock);
       postNote(port, "progress", { step: "reading MicroPython" });
@@ -160,10 +121,7 @@ test("a worker that boots while the cause of its delay is looked for is kept", a
 });
 
 test("what a decoder was given for itself is not kept after it", async (t) => {
-  working(t, () => ({
-    boot: () => ({}),
-    ask: () => [["begun", false, "", ["", "", null], "", "content"]],
-  }));
+  standIn(t, () => ({ ask: () => [["begun", false, "", ["", "", null], "", "content"]] }));
   const { signal } = new AbortController();
   const options = { stop: ["of its own"], fatal: true };
   await createDecoder({ ...options, signal, onText() {} });

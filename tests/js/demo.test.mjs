@@ -20,7 +20,7 @@ class AnyElement {
   setAttribute() {}
 }
 class Field {
-  constructor(/** @type {string} */ kind, /** @type {string} */ type) {
+  constructor(kind, type) {
     Object.assign(this, { kind, type });
   }
 }
@@ -39,14 +39,12 @@ const kinds = [
 for (const kind of kinds)
   Object.defineProperty(globalThis, `HTML${kind}Element`, {
     value: class {
-      static [Symbol.hasInstance](/** @type {{kind: string}} */ one) {
+      static [Symbol.hasInstance](one) {
         return one instanceof AnyElement || one?.kind === kind;
       }
     },
   });
-/** @type {Record<string, (event: object) => void>} */
 const listeners = {};
-/** @type {Map<string, string>} */
 const stored = new Map();
 const place = { search: "" };
 Object.assign(globalThis, {
@@ -59,19 +57,17 @@ Object.assign(globalThis, {
   document: {
     documentElement: new AnyElement(),
     getElementById: () => new AnyElement(),
-    addEventListener: (/** @type {string} */ type, /** @type {() => void} */ listener) => {
-      listeners[type] = listener;
-    },
+    addEventListener: (type, listener) => (listeners[type] = listener),
   },
   location: place,
   sessionStorage: {
-    getItem: (/** @type {string} */ key) => stored.get(key) ?? null,
-    setItem: (/** @type {string} */ key, /** @type {string} */ value) => stored.set(key, value),
+    getItem: (key) => stored.get(key) ?? null,
+    setItem: (key, value) => stored.set(key, value),
   },
 });
 
 const NONE = new Uint8Array(0);
-const utf8 = (/** @type {string} */ text) => new TextEncoder().encode(text);
+const ROW = { id: 0, bytes: NONE, text: "", heldBytes: NONE, heldText: "", special: null };
 
 /**
  * A stream whose tokens have these bytes and add these texts.
@@ -80,10 +76,9 @@ const utf8 = (/** @type {string} */ text) => new TextEncoder().encode(text);
  */
 function record(tokens, rest = "") {
   const recording = new Recording(0);
-  tokens.forEach(([bytes, text], id) => {
-    const row = { id, bytes: utf8(bytes), text, heldBytes: NONE, heldText: "", special: null };
-    recording.add(row, 2 * id);
-  });
+  tokens.forEach(([bytes, text], id) =>
+    recording.add({ ...ROW, id, bytes: new TextEncoder().encode(bytes), text }, 2 * id),
+  );
   recording.end(rest, 2 * tokens.length);
   return recording;
 }
@@ -91,8 +86,7 @@ function record(tokens, rest = "") {
 test("a test of a decoder expects the first space, also where the vocabulary drops it", async () => {
   const { conformanceCase } = await import("../../web/demo/copy-test.js");
   const about = { title: "", about: "" };
-  const outs = (/** @type {Recording} */ recording) =>
-    conformanceCase(recording, about).steps.map(({ out }) => out);
+  const outs = (recording) => conformanceCase(recording, about).steps.map(({ out }) => out);
   const dropped = record([
     [" the", "the"],
     [" cat", " cat"],
@@ -137,7 +131,7 @@ test("a text in the report's table stays in its cell", async () => {
   const { tableOf } = await import("../../web/demo/report.js");
   const recording = record([["x", "x"]]);
   const place = { row: 0, got: "Ã|", right: "\\|\r\n", begin: 0, end: 1 };
-  const verdict = /** @type {const} */ ({ who: "engine", rule: "misread", said: "", less: "" });
+  const verdict = { who: "engine", rule: "misread", said: "", less: "" };
   recording.judge("", [{ ...verdict, count: 1, places: [place] }]);
   const row = String.raw`| 1 | 0 | ${"`78`"} | Broken by the engine (event 1). “\\\|␍⏎” arrived as “Ã\|”. |`;
   assert.deepEqual(tableOf(recording).slice(2), [row]);
@@ -161,8 +155,7 @@ test("without a clipboard, the reason has a way out, and no text is made", async
 test("the times of a long stream are all counted, and the longest are drawn", async () => {
   const { drawnOf, lanesOf } = await import("../../web/demo/times.js");
   const recording = new Recording(0);
-  const row = { id: 0, bytes: NONE, text: "", heldBytes: NONE, heldText: "", special: null };
-  for (let n = 0; n < 50_000; n++) recording.add(row, n < 45_000 ? n : n + 700);
+  for (let n = 0; n < 50_000; n++) recording.add(ROW, n < 45_000 ? n : n + 700);
   const lanes = lanesOf(recording, new Float64Array(0));
   const [gaps = []] = lanes.values;
   assert.deepEqual([lanes.count, gaps.length, gaps[45_000]], [50_000, 50_000, 701]);
@@ -179,7 +172,7 @@ test("what is pasted is opened, unless a field for text has the focus", async ()
   const { onPaste } = await import("../../web/demo/imports.js");
   let taken = 0;
   onPaste(() => (taken += 1));
-  const isOpened = (/** @type {object} */ target) => {
+  const isOpened = (target) => {
     const before = taken;
     const clipboardData = { files: [], getData: () => "data: {}" };
     listeners.paste?.({ target, clipboardData, preventDefault() {} });

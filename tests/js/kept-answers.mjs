@@ -5,39 +5,45 @@ import { connect, createServer as createTcpServer } from "node:net";
 
 /** @param {import("node:net").Server} server @returns {Promise<number>} */
 const listen = (server) =>
-  new Promise((resolve) =>
-    server.listen(0, "127.0.0.1", () =>
-      resolve(/** @type {import("node:net").AddressInfo} */ (server.address()).port),
-    ),
-  );
+  new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server.address().port)));
 
 /**
- * A server that keeps answers as llama-server does: with `X-Conversation-Id` the answer goes on
- * where its client is gone, `GET /v1/stream` gives its bytes from an offset on, and DELETE ends it.
+ * Answer requests until the test ends.
+ * @param {import("node:test").TestContext} t
+ * @param {import("node:http").RequestListener} answer
+ * @returns {Promise<string>}  The server's address.
+ */
+export async function serving(t, answer) {
+  const server = createServer(answer);
+  t.after(() => server.close().closeAllConnections());
+  return `http://127.0.0.1:${await listen(server)}`;
+}
+
+/**
+ * Until the test ends, keep answers as llama-server does: with `X-Conversation-Id` the answer goes
+ * on where its client is gone, `GET /v1/stream` gives its bytes from an offset on, and DELETE ends
+ * it.
  * `inPath` is the first form of the address, `keeps: false` a server that keeps nothing.
+ * @param {import("node:test").TestContext} t
  * @param {Uint8Array[]} chunks  The answer.
  * @param {{inPath?: boolean, keeps?: boolean, forgets?: number, ends?: boolean}} [options]
  *   `forgets`: so many of the first bytes are dropped, as beyond 4 MiB. `ends`: false for an answer
  *   whose end never comes.
  */
 export async function keeping(
+  t,
   chunks,
   { inPath = false, keeps = true, forgets = 0, ends = true } = {},
 ) {
-  const whole = Buffer.concat(chunks);
-  /** @type {Set<string>} */
   const kept = new Set();
-  /** @type {string[]} */
   const asked = [];
-  const server = createServer((request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? "", "http://x");
+  const address = await serving(t, (request, response) => {
+    const { pathname, searchParams } = new URL(request.url, "http://x");
     asked.push(`${request.method} ${pathname}`);
-    /** @param {number} status @param {string} [message] */
     const say = (status, message = "") => {
       response.writeHead(status, { "content-type": "application/json" });
       response.end(message && JSON.stringify({ error: { message, code: status } }));
     };
-    /** @param {number} from */
     const stream = (from) => {
       response.writeHead(200, { "content-type": "text/event-stream" });
       response.flushHeaders();
@@ -69,34 +75,33 @@ export async function keeping(
       return stream(from);
     });
   });
-  const port = await listen(server);
-  return { port, asked, kept, whole, close: () => server.close() && server.closeAllConnections() };
+  return { address, asked, kept };
 }
 
 /**
  * A proxy whose next connections are cut: [direction, bytes that pass, "close" or "reset"].
- * @param {number} port
- * @param {(["up" | "down", number, "close" | "reset"] | undefined)[]} cuts
+ * @param {string} address  Of the server.
+ * @param {["up" | "down", number, "close" | "reset"][]} cuts
  */
-export async function cutting(port, cuts) {
+export async function cutting(address, cuts) {
   const sockets = new Set();
   const left = [...cuts];
   const server = createTcpServer((near) => {
     const cut = left.shift();
-    const far = connect(port, "127.0.0.1");
+    const far = connect(new URL(address).port, "127.0.0.1");
     const end = () => {
       if (cut?.[2] === "reset") near.resetAndDestroy();
       else near.destroy();
       far.destroy();
     };
-    for (const [from, to, way] of /** @type {const} */ ([
+    for (const [from, to, way] of [
       [near, far, "up"],
       [far, near, "down"],
-    ])) {
+    ]) {
       sockets.add(from);
       let rest = cut?.[0] === way ? cut[1] : Infinity;
       if (!rest) return end();
-      from.on("data", (/** @type {Buffer} */ part) => {
+      from.on("data", (part) => {
         const passes = part.subarray(0, rest);
         rest -= passes.length;
         to.write(passes, () => rest || end());
@@ -106,7 +111,7 @@ export async function cutting(port, cuts) {
     }
   });
   return {
-    port: await listen(server),
+    address: `http://127.0.0.1:${await listen(server)}`,
     /** Whether all cuts were made. */
     get done() {
       return !left.length;

@@ -9,13 +9,13 @@ import { test } from "node:test";
 import { DetokTransport } from "../../web/src/ai-sdk.js";
 import { unpack } from "../../web/src/boot-micropython.js";
 import { connect } from "../../web/src/connect.js";
-import { shutDown } from "../../web/src/decoder.js";
-import { shaper } from "../../web/src/graphemes.js";
-import { graphemes } from "../../web/src/graphemes.js";
+import { graphemes, shaper } from "../../web/src/graphemes.js";
 import { answerCalls, makeCalls, postNote } from "../../web/src/messages.js";
 import { EngineSocket, packBatch } from "../../web/src/socket.js";
 import { find, State, StepTable } from "../../web/src/step-table.js";
 import { AnswerStore } from "../../web/src/store.js";
+import { standIn } from "./stand-in.mjs";
+import { listOf } from "./streams.mjs";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -31,9 +31,7 @@ test("importing the library's modules for pages elsewhere does nothing, and a st
   assert.equal(Object.keys(globalThis).length, before);
   // Bytes alone need no worker.
   const text = new Blob(["né"]).stream().pipeThrough(new library.DetokStream());
-  let whole = "";
-  for await (const part of text) whole += part;
-  assert.equal(whole, "né");
+  assert.equal((await listOf(text)).join(""), "né");
   await assert.rejects(library.createDecoder({ stop: ["x"] }), {
     message: /No worker can start here/,
   });
@@ -335,19 +333,12 @@ test("a whole JSON value ends its last grapheme", () => {
 
 /** A bridge whose every answer is these events. */
 function answering(t, ...events) {
-  globalThis.Worker = class {
-    constructor() {
-      const { port1, port2 } = new MessageChannel();
-      const idle = { boot: () => ({}), prepare() {}, tell() {}, release() {} };
-      const connect = (stream) => postNote(port2, "batch", { stream, at: Date.now(), events });
-      answerCalls(port2, { ...idle, connect });
-      return Object.assign(port1, { terminate: () => port2.close() });
-    }
-  };
-  t.after(() => {
-    shutDown();
-    delete globalThis.Worker;
-  });
+  standIn(t, (port) => ({
+    prepare() {},
+    tell() {},
+    release() {},
+    connect: (stream) => postNote(port, "batch", { stream, at: Date.now(), events }),
+  }));
 }
 const said = (...deltas) => ({ type: "text", deltas, count: 1, position: 1 });
 const finished = (reason) => ({ type: "finished", reason, deltas: [] });
@@ -357,9 +348,7 @@ test("a delta that completes the value still says so when it is joined to one be
   answering(t, ...value, said(["content", "\n"]), finished("eos"));
   const answer = connect("ws://127.0.0.1:1/stream", { prompt: "x", format: "json" });
   await answer.finished;
-  const read = [];
-  for await (const delta of answer) read.push(delta);
-  assert.deepEqual(read, [
+  assert.deepEqual(await listOf(answer), [
     { channel: "content", text: '{"a":1}', complete: true },
     { channel: "content", text: "\n" },
   ]);
@@ -378,9 +367,7 @@ test("the AI SDK learns that a limit has cut a call, and asks for no tool", asyn
     chatId: "c",
     messages: [{ role: "user", parts: [{ type: "text", text: "hi" }] }],
   });
-  const chunks = [];
-  for await (const chunk of stream) chunks.push(chunk);
-  assert.equal(chunks.at(-1).finishReason, "length");
+  assert.equal((await listOf(stream)).at(-1).finishReason, "length");
 });
 
 test("a store that stops before its answer has come ends it when it comes", async () => {
@@ -403,48 +390,28 @@ test("a store that stops before its answer has come ends it when it comes", asyn
 
 test("a store of any answer says how it ended, without frames and whatever its source does", async () => {
   const never = new Promise(() => {});
+  const none = () => {
+    throw new Error("no engine");
+  };
+  async function* whole() {
+    yield* ["a", "b"];
+  }
+  async function* stopped(store) {
+    yield "a";
+    store.stop();
+    await never;
+  }
+  const early = (answer) => (store) => {
+    store.stop();
+    return answer();
+  };
   for (const [source, reason, text, message] of [
-    [
-      async function* () {
-        yield* ["a", "b"];
-      },
-      "end",
-      "ab",
-    ],
+    [whole, "end", "ab"],
     [() => {}, "error", "", /returned undefined, and must return an answer/],
-    [
-      () => {
-        throw new Error("no engine");
-      },
-      "error",
-      "",
-      /no engine/,
-    ],
-    [
-      async function* (store) {
-        yield "a";
-        store.stop();
-        await never;
-      },
-      "cancelled",
-      "a",
-    ],
-    [
-      (store) => {
-        store.stop();
-        return never;
-      },
-      "cancelled",
-      "",
-    ],
-    [
-      (store) => {
-        store.stop();
-        return Promise.reject(new Error("late"));
-      },
-      "cancelled",
-      "",
-    ],
+    [none, "error", "", /no engine/],
+    [stopped, "cancelled", "a"],
+    [early(() => never), "cancelled", ""],
+    [early(() => Promise.reject(new Error("late"))), "cancelled", ""],
   ]) {
     const store = new AnswerStore(() => source(store));
     const end = await store.send("x");
@@ -501,7 +468,6 @@ test("a chat whose answer another connection has taken up can still be resumed",
 });
 
 test("a storage that is full does not stop a chat", async (t) => {
-  const { DetokTransport } = await import("../../web/src/ai-sdk.js");
   const full = () => {
     throw new DOMException("The quota has been exceeded.", "QuotaExceededError");
   };

@@ -5,29 +5,27 @@ import test from "node:test";
 
 import { PANES, Recording } from "../../web/demo/recording.js";
 
+const bytesOf = (text) => new TextEncoder().encode(text);
+const NONE = new Uint8Array(0);
+const ROW = { id: null, bytes: NONE, text: "", heldBytes: NONE, heldText: "", special: null };
+
 /** Streams of a few kinds of bytes, that begin, go on and break characters. */
 function* streams() {
   const kinds = [
     0x41, 0xc3, 0xa9, 0xe2, 0x82, 0xac, 0xed, 0xa0, 0xf0, 0x9f, 0x98, 0x80, 0xef, 0xbf, 0xbd, 0xff,
   ];
   let seed = 7;
-  const random = (/** @type {number} */ below) =>
-    (seed = (seed * 1103515245 + 12345) & 0x7fffffff) % below;
+  const random = (below) => (seed = (seed * 1103515245 + 12345) & 0x7fffffff) % below;
   for (let n = 0; n < 400; n++)
     yield Array.from({ length: 1 + random(12) }, () =>
-      Uint8Array.from({ length: random(4) }, () => kinds[random(kinds.length)] ?? 0),
+      Uint8Array.from({ length: random(4) }, () => kinds[random(kinds.length)]),
     );
 }
 
 /** @param {Uint8Array[]} chunks @param {"token" | "chunk"} [unit] */
 function record(chunks, unit) {
   const recording = new Recording(0, unit);
-  chunks.forEach((bytes, n) =>
-    recording.add(
-      { id: n, bytes, text: "", heldBytes: new Uint8Array(0), heldText: "", special: null },
-      n,
-    ),
-  );
+  chunks.forEach((bytes, n) => recording.add({ ...ROW, id: n, bytes }, n));
   recording.end("", chunks.length);
   return recording;
 }
@@ -65,14 +63,9 @@ test("bytes are replaced exactly where the decoder shows U+FFFD for them", () =>
 });
 
 test("faults have their kind, once for each step, in order", () => {
-  const bytes = (/** @type {number[]} */ ...list) => Uint8Array.from(list);
-  const chunks = [
-    bytes(0x41),
-    bytes(0xc3),
-    bytes(0xa9, 0xff),
-    bytes(0xef, 0xbf, 0xbd),
-    bytes(0xe2, 0x82),
-  ];
+  const chunks = [[0x41], [0xc3], [0xa9, 0xff], [0xef, 0xbf, 0xbd], [0xe2, 0x82]].map((list) =>
+    Uint8Array.from(list),
+  );
   assert.deepEqual(record(chunks).faults, [
     { step: 2, kind: "invalid" },
     { step: 3, kind: "written" },
@@ -83,32 +76,19 @@ test("faults have their kind, once for each step, in order", () => {
   // A token that begins or ends inside a character is no fault, but can be visited.
   assert.deepEqual(record(chunks).splits, [1, 2, 4]);
   assert.deepEqual(record(chunks).places, [2, 3, 4]);
-  assert.deepEqual(record([bytes(0xc3), bytes(0xa9)]).places, [0, 1]);
+  assert.deepEqual(record([Uint8Array.of(0xc3), Uint8Array.of(0xa9)]).places, [0, 1]);
   assert.equal(record(chunks).nextFault(5), -1);
 });
 
 test("a verdict takes the place of what was seen, and marks text that is wrong without a U+FFFD", () => {
   const recording = new Recording(0, "chunk");
-  const rest = { id: null, heldBytes: new Uint8Array(0), heldText: "", special: null };
-  recording.add({ bytes: new TextEncoder().encode("naÃ¯ve"), text: "naÃ¯ve", ...rest }, 0);
-  recording.add({ bytes: Uint8Array.of(0xff), text: "\ufffd", ...rest }, 1);
+  recording.add({ ...ROW, bytes: bytesOf("naÃ¯ve"), text: "naÃ¯ve" }, 0);
+  recording.add({ ...ROW, bytes: Uint8Array.of(0xff), text: "\ufffd" }, 1);
   recording.end("", 2);
   const place = { row: 0, got: "Ã¯", right: "ï", begin: 2, end: 4 };
-  const verdict = {
-    who: "client",
-    rule: "misread",
-    said: "It was misread.",
-    places: [place],
-    count: 1,
-  };
-  const own = {
-    who: "nobody",
-    rule: "model",
-    said: "Its own.",
-    places: [{ ...place, row: 1 }],
-    count: 1,
-  };
-  recording.judge("A client broke 1 place.", /** @type {any} */ ([verdict, own]));
+  const verdict = { who: "client", rule: "misread", said: "", places: [place], count: 1 };
+  const own = { ...verdict, who: "nobody", rule: "model", places: [{ ...place, row: 1 }] };
+  recording.judge("A client broke 1 place.", [verdict, own]);
   assert.deepEqual(
     recording.faults.map(({ step, kind }) => [step, kind]),
     [[0, "judged"]],
@@ -122,16 +102,15 @@ test("a verdict takes the place of what was seen, and marks text that is wrong w
 
 test("misread text that goes on in the next step is one fault, and marked in both", () => {
   const recording = new Recording(0, "chunk");
-  const rest = { id: null, heldBytes: new Uint8Array(0), heldText: "", special: null };
   for (const [n, text] of ["naÃ", "¯ve"].entries())
-    recording.add({ bytes: new TextEncoder().encode(text), text, ...rest }, n);
+    recording.add({ ...ROW, bytes: bytesOf(text), text }, n);
   recording.end("", 2);
   const places = [
     { row: 0, got: "Ã¯", right: "ï", begin: 2, end: 3 },
     { row: 1, got: "¯", right: "", begin: 0, end: 1 },
   ];
   const verdict = { who: "client", rule: "misread", said: "", places, count: 1, less: "reader" };
-  recording.judge("", /** @type {any} */ ([verdict]));
+  recording.judge("", [verdict]);
   assert.deepEqual(recording.places, [0]);
   const marks = recording.tracks.held.damageIn(0, 6);
   assert.deepEqual(
@@ -144,7 +123,7 @@ test("misread text that goes on in the next step is one fault, and marked in bot
 });
 
 test("a place in the text belongs to the step that added it", () => {
-  const recording = record([..."naïve"].map((one) => new TextEncoder().encode(one)));
+  const recording = record([..."naïve"].map(bytesOf));
   for (const name of PANES) {
     const track = recording.tracks[name];
     const length = track.lengthAt(recording.length);
@@ -156,7 +135,7 @@ test("a U+FFFD is damage where bytes arrived that are no UTF-8, and where a deco
   for (const chunks of streams()) {
     const { tracks, length } = record(chunks);
     const data = Uint8Array.from(chunks.flatMap((chunk) => [...chunk]));
-    const marked = (/** @type {"naive" | "stream"} */ name, mark = "damage") => {
+    const marked = (name, mark = "damage") => {
       const text = tracks[name].text(0, length);
       const damage = tracks[name].damageIn(0, text.length).filter(({ kind }) => kind === mark);
       for (const { from, to } of damage)
@@ -184,10 +163,9 @@ test("a U+FFFD is damage where bytes arrived that are no UTF-8, and where a deco
 test("damage in the first pane is marked when its text comes, in the channel that has it", () => {
   const recording = new Recording(0);
   const bytes = Uint8Array.of(0x61, 0xff, 0x62);
-  const none = new Uint8Array(0);
-  const row = { id: null, heldBytes: none, heldText: "", special: null, channel: "reasoning" };
-  recording.add({ ...row, bytes, text: "", heldText: "a\ufffdb" }, 0);
-  recording.add({ ...row, bytes: none, text: "a\ufffdb" }, 1);
+  const row = { ...ROW, channel: "reasoning" };
+  recording.add({ ...row, bytes, heldText: "a\ufffdb" }, 0);
+  recording.add({ ...row, text: "a\ufffdb" }, 1);
   recording.add({ ...row, bytes: Uint8Array.of(0x63), text: "c" }, 2);
   recording.end("", 3);
   assert.deepEqual(recording.partsIn("held", 0, 4), [
@@ -199,15 +177,15 @@ test("damage in the first pane is marked when its text comes, in the channel tha
 });
 
 test("the text of many steps is that of each", () => {
-  const chunks = Array.from({ length: 3000 }, (_, n) => new TextEncoder().encode(`${n} `));
+  const chunks = Array.from({ length: 3000 }, (_, n) => bytesOf(`${n} `));
   const { tracks } = record(chunks);
   const { pieces } = tracks.stream;
-  for (const [from, to] of /** @type {[number, number][]} */ ([
+  for (const [from, to] of [
     [0, 3000],
     [511, 2600],
     [512, 2560],
     [700, 703],
     [1, 1024],
-  ]))
+  ])
     assert.equal(tracks.stream.text(from, to), pieces.slice(from, to).join(""));
 });

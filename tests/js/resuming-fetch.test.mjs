@@ -1,21 +1,19 @@
 // resumingFetch: an answer of llama-server goes on after a lost connection, at every byte.
 
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
 import { test } from "node:test";
 import { readAnswer, resumingFetch } from "../../web/src/fetch.js";
-import { cutting, keeping } from "./kept-answers.mjs";
+import { cutting, keeping, serving } from "./kept-answers.mjs";
 
 const TEXT = "né👩‍🚀";
-const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
-const event = (/** @type {object} */ delta, finish = null) =>
+const bytesOf = (text) => new TextEncoder().encode(text);
+const event = (delta, finish = null) =>
   bytesOf(`data: ${JSON.stringify({ choices: [{ delta, finish_reason: finish }] })}\n\n`);
 const CHUNKS = [
   bytesOf(":\n\n"), // while a prompt is read
   event({ content: "né👩" }),
   event({ content: "\u200d🚀" }),
-  event({}, /** @type {any} */ ("stop")),
+  event({}, "stop"),
   bytesOf("data: [DONE]\n\n"),
 ];
 const POST = {
@@ -23,7 +21,7 @@ const POST = {
   headers: { "content-type": "application/json" },
   body: JSON.stringify({ messages: [{ role: "user", content: "hi" }], stream: true }),
 };
-const chat = (/** @type {number} */ port) => `http://127.0.0.1:${port}/v1/chat/completions`;
+const chat = ({ address }) => `${address}/v1/chat/completions`;
 
 /** @param {Promise<Response>} response */
 async function read(response) {
@@ -42,9 +40,9 @@ async function read(response) {
  * @param {Parameters<typeof cutting>[1]} cuts
  */
 async function readCut(server, cuts) {
-  const proxy = await cutting(server.port, cuts);
+  const proxy = await cutting(server.address, cuts);
   try {
-    const got = await read(resumingFetch(chat(proxy.port), POST));
+    const got = await read(resumingFetch(chat(proxy), POST));
     assert.ok(proxy.done, "a cut was not made");
     return got;
   } finally {
@@ -55,58 +53,51 @@ async function readCut(server, cuts) {
 // The head is some 150 bytes, and each chunk has its length beside it.
 const MOST = CHUNKS.reduce((sum, { length }) => sum + length + 7, 150);
 
-for (const [how, inPath, step] of /** @type {const} */ ([
+for (const [how, inPath, step] of [
   ["reset", false, 1],
   ["close", false, 3],
   ["reset", true, 11],
-]))
-  test(`a cut answer is whole: ${how}, id ${inPath ? "in the path" : "behind ?"}, every ${step}`, async () => {
-    const server = await keeping(CHUNKS, { inPath });
+])
+  test(`a cut answer is whole: ${how}, id ${inPath ? "in the path" : "behind ?"}, every ${step}`, async (t) => {
+    const server = await keeping(t, CHUNKS, { inPath });
     const places = Array.from({ length: Math.floor(MOST / step) }, (_, n) => 1 + n * step);
-    const one = async (/** @type {number} */ at) =>
+    const one = async (at) =>
       assert.deepEqual(await readCut(server, [["down", at, how]]), [TEXT, "stop"], `at ${at}`);
     while (places.length) await Promise.all(places.splice(0, 20).map(one));
-    server.close();
   });
 
-test("an answer whose question was cut is asked for again, and not twice if it came", async () => {
-  const server = await keeping(CHUNKS);
+test("an answer whose question was cut is asked for again, and not twice if it came", async (t) => {
+  const server = await keeping(t, CHUNKS);
   for (let at = 0; at < 400; at += 13)
     assert.deepEqual(await readCut(server, [["up", at, "reset"]]), [TEXT, "stop"], `at ${at}`);
   server.asked.length = 0;
   assert.deepEqual(await readCut(server, [["down", 1, "reset"]]), [TEXT, "stop"]);
   assert.deepEqual(server.asked, ["POST /v1/chat/completions", "GET /v1/stream"]);
-  server.close();
 });
 
-test("an answer is whole after many cuts, the later ones of the rest", async () => {
-  const server = await keeping(CHUNKS);
-  /** @type {["down", number, "reset"][]} */
+test("an answer is whole after many cuts, the later ones of the rest", async (t) => {
+  const server = await keeping(t, CHUNKS);
   const cuts = [200, 150, 260, 190].map((at) => ["down", at, "reset"]);
   assert.deepEqual(await readCut(server, cuts), [TEXT, "stop"]);
-  server.close();
 });
 
-test("an answer without [DONE] is whole, also where a cut looks like an end", async () => {
-  const server = await keeping(CHUNKS.slice(0, -1));
-  const answer = resumingFetch(chat(server.port), POST);
+test("an answer without [DONE] is whole, also where a cut looks like an end", async (t) => {
+  const server = await keeping(t, CHUNKS.slice(0, -1));
+  const answer = resumingFetch(chat(server), POST);
   assert.deepEqual(await read(answer), [TEXT, "stop"]);
   assert.deepEqual(server.asked, ["POST /v1/chat/completions", "GET /v1/stream"]);
-  const plain = await keeping(CHUNKS.slice(0, -1), { keeps: false });
-  assert.deepEqual(await read(resumingFetch(chat(plain.port), POST)), [TEXT, "stop"]);
-  server.close();
-  plain.close();
+  const plain = await keeping(t, CHUNKS.slice(0, -1), { keeps: false });
+  assert.deepEqual(await read(resumingFetch(chat(plain), POST)), [TEXT, "stop"]);
 });
 
-test("a page that was loaded again reads the answer by its id", async () => {
-  const server = await keeping(CHUNKS);
+test("a page that was loaded again reads the answer by its id", async (t) => {
+  const server = await keeping(t, CHUNKS);
   const headers = { ...POST.headers, "X-Conversation-Id": "a chat / 1" };
-  await read(resumingFetch(chat(server.port), { ...POST, headers }));
+  await read(resumingFetch(chat(server), { ...POST, headers }));
   server.asked.length = 0;
-  const again = resumingFetch(chat(server.port), { headers });
+  const again = resumingFetch(chat(server), { headers });
   assert.deepEqual(await read(again), [TEXT, "stop"]);
   assert.deepEqual(server.asked, ["GET /v1/stream"]);
-  server.close();
 });
 
 const LIMIT = { timeout: 20_000 };
@@ -115,16 +106,16 @@ for (const type of ["pageshow", "visibilitychange", "online"])
   test(`a page that is back (${type}) reads on at once, a hidden one not`, LIMIT, async (t) => {
     const window = new EventTarget();
     let listeners = 0;
-    const listen = (/** @type {Parameters<EventTarget["addEventListener"]>} */ ...given) => {
+    const listen = (...given) => {
       listeners++;
       window.addEventListener(...given);
     };
     const page = { document: { hidden: true }, addEventListener: listen };
     t.after(() => Object.keys(page).forEach((name) => Reflect.deleteProperty(globalThis, name)));
     Object.assign(globalThis, page);
-    const server = await keeping(CHUNKS);
-    const proxy = await cutting(server.port, [["down", MOST - 80, "reset"]]);
-    const answer = readAnswer(resumingFetch(chat(proxy.port), POST));
+    const server = await keeping(t, CHUNKS);
+    const proxy = await cutting(server.address, [["down", MOST - 80, "reset"]]);
+    const answer = readAnswer(resumingFetch(chat(proxy), POST));
     assert.equal((await answer.next()).value?.text, "né👩");
     t.mock.timers.enable({ apis: ["setTimeout"] }); // so the time of the next try never comes
     const next = answer.next();
@@ -139,14 +130,13 @@ for (const type of ["pageshow", "visibilitychange", "online"])
     t.mock.timers.reset();
     while (!(await answer.next()).done);
     proxy.close();
-    server.close();
   });
 
-test("what the server does not have any more is an error, after the text that came", async () => {
+test("what the server does not have any more is an error, after the text that came", async (t) => {
   for (const options of [{ keeps: false }, { forgets: 1 << 20 }]) {
-    const server = await keeping(CHUNKS, options);
-    const proxy = await cutting(server.port, [["down", MOST - 80, "reset"]]);
-    const answer = readAnswer(resumingFetch(chat(proxy.port), POST));
+    const server = await keeping(t, CHUNKS, options);
+    const proxy = await cutting(server.address, [["down", MOST - 80, "reset"]]);
+    const answer = readAnswer(resumingFetch(chat(proxy), POST));
     assert.deepEqual((await answer.next()).value, { channel: "content", text: "né👩" });
     await assert.rejects(
       async () => {
@@ -160,25 +150,20 @@ test("what the server does not have any more is an error, after the text that ca
       },
     );
     proxy.close();
-    server.close();
   }
 });
 
-/** @param {() => boolean} holds */
 async function until(holds) {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test("leaving the loop and aborting the signal stop the engine", LIMIT, async () => {
+test("leaving the loop and aborting the signal stop the engine", LIMIT, async (t) => {
   for (const inPath of [false, true]) {
-    const server = await keeping(CHUNKS.slice(0, -2), { inPath, ends: false });
-    for await (const { text } of readAnswer(resumingFetch(chat(server.port), POST)))
-      if (text) break;
+    const server = await keeping(t, CHUNKS.slice(0, -2), { inPath, ends: false });
+    for await (const { text } of readAnswer(resumingFetch(chat(server), POST))) if (text) break;
     await until(() => server.asked.at(-1)?.startsWith("DELETE") === true && !server.kept.size);
     const stopping = new AbortController();
-    const answer = readAnswer(
-      resumingFetch(chat(server.port), { ...POST, signal: stopping.signal }),
-    );
+    const answer = readAnswer(resumingFetch(chat(server), { ...POST, signal: stopping.signal }));
     await answer.next();
     assert.equal(server.kept.size, 1);
     stopping.abort();
@@ -187,28 +172,27 @@ test("leaving the loop and aborting the signal stop the engine", LIMIT, async ()
     }, /AbortError|aborted/);
     await until(() => !server.kept.size);
     assert.ok(!server.asked.some((line) => line.startsWith("GET")), String(server.asked));
-    server.close();
   }
 });
 
-test("other requests, and a server that is not there, are those of fetch", async () => {
-  const server = await keeping(CHUNKS);
-  const other = await resumingFetch(`http://127.0.0.1:${server.port}/v1/models`);
+test("other requests, and a server that is not there, are those of fetch", async (t) => {
+  const server = await keeping(t, CHUNKS);
+  const other = await resumingFetch(`${server.address}/v1/models`);
   assert.equal(other.status, 404);
   assert.equal((await other.json()).error.message, "File Not Found");
   assert.deepEqual(server.asked, ["GET /v1/models"]);
-  server.close();
-  await assert.rejects(resumingFetch(chat(server.port), POST), { name: "TypeError" });
+  const nobody = { address: "http://127.0.0.1:2" };
+  await assert.rejects(resumingFetch(chat(nobody), POST), { name: "TypeError" });
 });
 
-test("a page or an error in the place of the rest is not read, and asked for a bounded number of times", async () => {
-  for (const [cut, type, instead] of /** @type {const} */ ([
+test("a page or an error in the place of the rest is not read, and asked for a bounded number of times", async (t) => {
+  for (const [cut, type, instead] of [
     [false, "text/html", "<!doctype html>\n<p>app</p>\n"],
     [true, "text/html", "<!doctype html>\n<p>app</p>\n"],
     [true, "application/json", '{"error":"unknown route"}'],
-  ])) {
+  ]) {
     let asked = 0;
-    const server = createServer((request, answer) => {
+    const address = await serving(t, (request, answer) => {
       request.resume();
       const isFirst = request.method === "POST";
       if (!isFirst) asked++;
@@ -217,11 +201,9 @@ test("a page or an error in the place of the rest is not read, and asked for a b
       for (const chunk of CHUNKS.slice(0, cut ? 2 : 4)) answer.write(chunk);
       if (cut) setTimeout(() => answer.socket?.resetAndDestroy(), 5);
       else answer.end();
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
+    });
     const options = { ...POST, signal: AbortSignal.timeout(60_000) };
-    const answer = readAnswer(resumingFetch(chat(port), options));
+    const answer = readAnswer(resumingFetch(chat({ address }), options));
     let text = "";
     const read = async () => {
       for await (const delta of answer) text += delta.text;
@@ -230,6 +212,5 @@ test("a page or an error in the place of the rest is not read, and asked for a b
     else await read();
     assert.equal(text, cut ? "né👩" : TEXT);
     assert.ok(asked < 30, `asked ${asked} times`);
-    server.close().closeAllConnections();
   }
 });

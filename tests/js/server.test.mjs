@@ -4,49 +4,48 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { buildServer } from "../../tools/hosts.mjs";
-import { keeping } from "./kept-answers.mjs";
+import { keeping, serving } from "./kept-answers.mjs";
+import { inParts, listOf } from "./streams.mjs";
 
 const root = resolve(import.meta.dirname, "..", "..");
 const folder = mkdtempSync(join(tmpdir(), "detok-server-"));
 const file = join(folder, "node", "index.js");
 const known = Object.keys(globalThis);
-const vocabularyFile = join(folder, "bytes.detok");
+let vocabularyFile;
 let lib;
+
+/** Pack a vocabulary. @param {string} name  Of its file. @param {string} making  In Python. */
+function pack(name, making) {
+  const path = join(folder, name);
+  const script = `import sys
+from detok_py import Vocabulary
+${making}
+open(sys.argv[1], "wb").write(vocabulary.pack())`;
+  execFileSync(join(root, ".venv", "bin", "python"), ["-c", script, path]);
+  return path;
+}
 
 before(async () => {
   const from = (name) => `from ${JSON.stringify(join(root, "web", "src", name))};`;
   const contents = `export * ${from("index.js")} export { decoderWorker } ${from("decoder.js")} export { readAnswer, resumingFetch } ${from("fetch.js")}`;
   await buildServer(join(root, "web"), { stdin: { contents, resolveDir: root }, outfile: file });
   symlinkSync(join(root, ".build", "runtime"), join(folder, "runtime"));
-  const python = join(root, ".venv", "bin", "python");
-  const script = `import sys; from detok_py import Vocabulary; open(sys.argv[1], "wb").write(Vocabulary.from_bytes([bytes([n]) for n in range(256)]).pack())`;
-  execFileSync(python, ["-c", script, vocabularyFile]);
+  const bytes = "vocabulary = Vocabulary.from_bytes([bytes([n]) for n in range(256)])";
+  vocabularyFile = pack("bytes.detok", bytes);
   lib = await import(pathToFileURL(file).href);
 });
 after(() => rmSync(folder, { recursive: true }));
 
 const TEXT = "naïve 你好 👩‍🚀 שלום 🇩🇪";
 const bytesOf = (text) => [...new TextEncoder().encode(text)];
-const textOf = async (stream) => {
-  let text = "";
-  for await (const part of stream) text += part;
-  return text;
-};
-const sourceOf = (chunks) =>
-  new ReadableStream({
-    start(controller) {
-      for (const chunk of chunks) controller.enqueue(chunk);
-      controller.close();
-    },
-  });
+const textOf = async (stream) => (await listOf(stream)).join("");
+const sourceOf = (chunks) => ReadableStream.from(chunks);
 
 test("bytes and ids become text, and a stop cancels the source", async () => {
   const stopped = bytesOf(`${TEXT}</s> and nothing more`).map((byte) => Uint8Array.of(byte));
@@ -69,11 +68,8 @@ test("bytes come in any container, and invalid ones are replaced unless they are
 });
 
 test("a token may end text and begin a character", async () => {
-  const path = join(folder, "halves.detok");
-  const script = `import sys
-from detok_py import Vocabulary
-open(sys.argv[1], "wb").write(Vocabulary.from_bytes([b"a\\xe3\\xbf", b"\\xbf!"]).pack())`;
-  execFileSync(join(root, ".venv", "bin", "python"), ["-c", script, path]);
+  const halves = String.raw`vocabulary = Vocabulary.from_bytes([b"a\xe3\xbf", b"\xbf!"])`;
+  const path = pack("halves.detok", halves);
   const decoder = await lib.createDecoder({ vocabulary: await lib.loadVocabulary(path) });
   const shown = [0, 1, 0, 1].map((id) => decoder.push(id));
   assert.deepEqual(shown, ["a", "\u3fff!", "a", "\u3fff!"]);
@@ -124,17 +120,13 @@ test("ids of one call give what they give one by one, whatever is among them", a
 });
 
 /** The vocabulary of a format: bytes, and two markers that are tokens. */
-function markedVocabulary() {
-  const path = join(folder, "marked.detok");
-  const script = `import sys
-from detok_py import Vocabulary
-tokens = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
+const markedVocabulary = () =>
+  pack(
+    "marked.detok",
+    `tokens = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
 vocabulary = Vocabulary.from_bytes(tokens, special_ids=[256, 257])
-vocabulary.chat_format = "qwen3_hermes"
-open(sys.argv[1], "wb").write(vocabulary.pack())`;
-  execFileSync(join(root, ".venv", "bin", "python"), ["-c", script, path]);
-  return path;
-}
+vocabulary.chat_format = "qwen3_hermes"`,
+  );
 const CALL = '{"name": "weather", "arguments": {"city": "Zürich"}}';
 const MARKED = [...bytesOf("I look. "), 256, ...bytesOf(CALL), 257];
 const CALLS = [
@@ -147,8 +139,7 @@ for (const runtime of ["micropython", "pyodide"])
     assert.equal(vocabulary.format, "qwen3_hermes");
     for (const granularity of ["character", "grapheme"]) {
       const stream = new lib.DetokStream({ vocabulary, runtime, granularity, output: "deltas" });
-      const deltas = [];
-      for await (const delta of sourceOf(MARKED).pipeThrough(stream)) deltas.push(delta);
+      const deltas = await listOf(sourceOf(MARKED).pipeThrough(stream));
       const content = deltas.filter(({ channel }) => channel === "content");
       assert.equal(content.map(({ text }) => text).join(""), "I look. ");
       const [first, ...more] = deltas.filter(({ channel }) => channel === "tool_call");
@@ -179,11 +170,9 @@ test("bytes are read in a format by its name, with the schemas of the tools", as
   const text =
     "<tool_call><function=weather><parameter=zip>10115</parameter><parameter=days>3</parameter></function></tool_call>";
   for (const cut of [1, 5, 1000]) {
-    const bytes = new Uint8Array(bytesOf(text));
-    const chunks = [];
-    for (let at = 0; at < bytes.length; at += cut) chunks.push(bytes.slice(at, at + cut));
     const stream = new lib.DetokStream({ format: "qwen3_coder", toolSchemas });
-    assert.equal(await textOf(sourceOf(chunks).pipeThrough(stream)), "");
+    const source = inParts(new Uint8Array(bytesOf(text)), cut);
+    assert.equal(await textOf(source.pipeThrough(stream)), "");
     assert.equal(stream.calls[0].arguments, '{"zip": "10115", "days": 3}');
     assert.equal(stream.calls[0].complete, true);
   }
@@ -253,10 +242,7 @@ test("a vocabulary that is not the wanted one, or does not come, is an error tha
     message: / is [0-9a-f]{12}… and 0{12}… was asked/,
   };
   await assert.rejects(lib.loadVocabulary(vocabularyFile, { sha256: "0".repeat(64) }), other);
-  const silent = createServer(() => {}).listen(0, "127.0.0.1");
-  t.after(() => silent.close().closeAllConnections());
-  await once(silent, "listening");
-  const url = `http://127.0.0.1:${silent.address().port}/x.detok`;
+  const url = `${await serving(t, () => {})}/x.detok`;
   const late = { kind: "network", message: /nothing came for 0\.05 s/ };
   await assert.rejects(lib.loadVocabulary(url, { timeout: 50 }), late);
 });
@@ -266,13 +252,13 @@ test("a kept vocabulary is used if the server says nothing or is busy, and one t
   let version = "1";
   let sent = packed.length;
   let requests = 0;
-  const server = createServer((_, response) => {
+  const address = await serving(t, (_, response) => {
     requests++;
     if (version === "silent") return;
     if (version === "busy") return void response.writeHead(503).end("starting");
     response.writeHead(200, { etag: version, "content-length": packed.length });
     response.write(packed.subarray(0, sent));
-  }).listen(0, "127.0.0.1");
+  });
   const kept = new Map();
   globalThis.caches = {
     open: async () => ({
@@ -280,12 +266,8 @@ test("a kept vocabulary is used if the server says nothing or is busy, and one t
       put: async (url, response) => void kept.set(String(url), response),
     }),
   };
-  t.after(() => {
-    delete globalThis.caches;
-    server.close().closeAllConnections();
-  });
-  await once(server, "listening");
-  const url = `http://127.0.0.1:${server.address().port}/x.detok`;
+  t.after(() => delete globalThis.caches);
+  const url = `${address}/x.detok`;
   const load = (timeout) => lib.loadVocabulary(url, { timeout });
   const { sha256 } = await load();
   assert.equal((await load()).sha256, sha256);
@@ -305,14 +287,11 @@ test("a kept vocabulary is used if the server says nothing or is busy, and one t
 });
 
 test("a timeout without end waits, and null is no option where it says nothing", async (t) => {
-  const slow = createServer((_, response) =>
+  const address = await serving(t, (_, response) =>
     setTimeout(() => response.end(readFileSync(vocabularyFile)), 20),
-  ).listen(0, "127.0.0.1");
-  t.after(() => slow.close());
-  await once(slow, "listening");
-  const url = `http://127.0.0.1:${slow.address().port}/x.detok`;
+  );
   for (const timeout of [Infinity, 2 ** 31, null])
-    assert.equal((await lib.loadVocabulary(url, { timeout })).size, 256);
+    assert.equal((await lib.loadVocabulary(`${address}/x.detok`, { timeout })).size, 256);
   const vocabulary = await lib.loadVocabulary(markedVocabulary());
   const none = { skipSpecialTokens: null, unknown: null, runtimeUrl: null, granularity: null };
   const decoder = await lib.createDecoder({ vocabulary, ...none });
@@ -323,9 +302,8 @@ test("a timeout without end waits, and null is no option where it says nothing",
 
 test("resumingFetch asks with its method, its headers and its body", async (t) => {
   const event = 'data: {"choices":[{"delta":{"content":"é"},"finish_reason":"stop"}]}\n\n';
-  const server = await keeping([event, "data: [DONE]\n\n"].map((text) => Buffer.from(text)));
-  t.after(() => server.close());
-  const url = `http://127.0.0.1:${server.port}/v1/chat/completions`;
+  const server = await keeping(t, [Buffer.from(event), Buffer.from("data: [DONE]\n\n")]);
+  const url = `${server.address}/v1/chat/completions`;
   const parts = lib.readAnswer(lib.resumingFetch(url, { method: "POST", body: "{}" }));
   assert.deepEqual((await parts.next()).value, { channel: "content", text: "é" });
   assert.deepEqual(server.asked, ["POST /v1/chat/completions"]);

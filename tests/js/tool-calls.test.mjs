@@ -34,18 +34,18 @@ test("with tags of one's own they are text between them", () => {
 
 test("text or a step after an answered call is a message of its own, behind the result", () => {
   const [answered, open] = calls;
-  const roles = (/** @type {(string | object)[]} */ parts) => {
+  const roles = (parts) => {
     const turns = turnsOf("assistant", undefined);
     for (const part of parts)
       if (part === "step") turns.step();
       else if (typeof part === "string") turns.say(part);
-      else turns.call(/** @type {any} */ (part));
+      else turns.call(part);
     return turns
       .end()
       .map(({ role, content, tool_calls: made = [] }) => `${role} ${content} ${made.length}`);
   };
   const result = 'tool ["é"] 0';
-  for (const [parts, expected] of /** @type {[(string | object)[], string[]][]} */ ([
+  for (const [parts, expected] of [
     [
       ["step", " Look. ", answered, "step", "\nIt is é."],
       ["assistant Look.  1", result, "assistant It is é. 0"],
@@ -64,7 +64,7 @@ test("text or a step after an answered call is a message of its own, behind the 
     ],
     [["a", open, "b"], ["assistant ab 1"]],
     [[], ["assistant  0"]],
-  ]))
+  ])
     assert.deepEqual(roles(parts), expected);
 });
 
@@ -83,10 +83,23 @@ test("calls between tags are the same however their text comes", () => {
   }
 });
 
+test("calls beside each other, in an array, and what is no call", () => {
+  const names = (text) => readToolCalls(text).map(({ name }) => name);
+  assert.deepEqual(names('{"name":"a","arguments":{"x":"}}\\""}}{"name":"b","parameters":{}}'), [
+    "a",
+    "b",
+  ]);
+  assert.deepEqual(names('[{"name":"a"},{"name":"b"}]'), ["a", "b"]);
+  assert.deepEqual(readToolCalls("<function=x>"), [{ text: "<function=x>" }]);
+  assert.deepEqual(readToolCalls('{"name":"a","arg'), [{ text: '{"name":"a","arg' }]);
+  assert.deepEqual(readToolCalls(" \n"), []);
+  assert.deepEqual(names('{"name":"a"}}\n{"name":"b"}'), ["a", undefined, "b"]);
+});
+
 test("the example of a chat shows each call in a format, and sends it back with an answer", () => {
-  const channel = /** @type {const} */ ("tool_call");
-  const parts = /** @type {import("../../web/examples/chat/history.js").Part[]} */ ([]);
-  for (const delta of /** @type {typeof parts} */ ([
+  const channel = "tool_call";
+  const parts = [];
+  for (const delta of [
     { channel: "content", text: "I " },
     { channel: "content", text: "look." },
     { channel, text: "", call: 0, name: "weather" },
@@ -96,7 +109,7 @@ test("the example of a chat shows each call in a format, and sends it back with 
     { channel, text: '{"city":"Kiel"}', call: 1, complete: true },
     { channel, text: "", call: 2, name: "weather" },
     { channel, text: '{"ci', call: 2 },
-  ]))
+  ])
     addDelta(parts, delta);
   const shown = parts.slice(1).flatMap(callsIn);
   assert.deepEqual(
@@ -107,7 +120,7 @@ test("the example of a chat shows each call in a format, and sends it back with 
       [undefined, undefined], // it was cut short
     ],
   );
-  const made = (/** @type {string} */ id, /** @type {string} */ city) => ({
+  const made = (id, city) => ({
     id,
     type: "function",
     function: { name: "weather", arguments: JSON.stringify({ city }) },
@@ -128,12 +141,12 @@ test("the example of a chat shows each call in a format, and sends it back with 
 
 test("the example of a chat reads calls between tags as before", () => {
   const text = '[{"name":"a"},{"name":"b"}]';
-  const parts = /** @type {import("../../web/examples/chat/history.js").Part[]} */ ([
+  const parts = [
     { channel: "reasoning", text: "hm" },
     { channel: "tool_call", text },
-  ]);
+  ];
   assert.deepEqual(
-    callsIn(/** @type {any} */ (parts[1])).map(({ name }) => name),
+    callsIn(parts[1]).map(({ name }) => name),
     ["a", "b"],
   );
   assert.deepEqual(

@@ -19,11 +19,7 @@ def no_vocabulary_is_known_yet():
 
 
 def test_each_token_is_a_row_with_its_bytes_its_text_and_what_is_held():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (0xA0, b"\xa0"), (ord("!"), b"!")])
-    run.finish("eos")
-    line.batch()
+    line = Line().hear([NI_BEGINS, 0xA0, ord("!")], "eos")
     assert line.rows == [
         [NI_BEGINS, "e4bd", "", "e4bd", "", None],
         [0xA0, "a0", "你", "", "", None],
@@ -49,37 +45,25 @@ def test_the_microseconds_of_decoding_are_a_part_of_those_of_the_call():
 
 
 def test_ids_alone_are_enough_where_the_vocabulary_is_known():
-    line = Line({"want": "ids"})
-    run = line.start("ids")
-    run.add_ids([NI, HAO])
-    line.batch()
+    line = Line({"want": "ids"}).hear([NI, HAO])
     assert [row[1] for row in line.rows] == [TOKENS[NI].hex(), TOKENS[HAO].hex()]
     assert line.text == "你好!"
 
 
 def test_raw_bytes_need_no_vocabulary():
     line = Line({"want": "bytes"}, vocabulary=None)
-    run = line.start("bytes")
-    run.add_bytes("é".encode()[:1])
-    line.batch()
-    run.add_bytes("é".encode()[1:])
-    run.finish("eos")
-    line.batch()
+    line.hear("é".encode()[:1]).hear("é".encode()[1:], "eos")
     assert line.text == "é"
     assert [row[0] for row in line.rows] == [None, None]
 
 
 def test_raw_bytes_can_be_a_row_each():
-    line = Line({"want": "bytes", "singleBytes": True}, vocabulary=None)
-    line.start("bytes").add_bytes("é!".encode())
-    line.batch()
+    line = Line({"want": "bytes", "singleBytes": True}, vocabulary=None).hear("é!".encode())
     assert [row[1] for row in line.rows] == ["c3", "a9", "21"]
 
 
 def test_a_special_token_is_named_and_puts_nothing_into_the_text():
-    line = Line()
-    line.start().add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (END, b"<end>"), (0xA0, b"\xa0")])
-    line.batch()
+    line = Line().hear([NI_BEGINS, END, 0xA0])
     assert line.rows[1] == [END, "", "", "e4bd", "", "<end>"]
     assert line.text == "你"
 
@@ -91,23 +75,15 @@ def test_a_special_token_that_is_not_utf8_has_a_name_too():
 
 
 def test_tokens_of_unknown_ids_go_on_by_their_bytes_with_what_is_held():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
-    run.add_gap(2, b"\xa0\xe5\xa5")
-    run.add_tokens([(0xBD, b"\xbd")])
-    run.finish("eos")
-    line.batch()
+    line = Line().hear([NI_BEGINS])
+    line.log.add_gap(2, b"\xa0\xe5\xa5")
+    line.hear([0xBD], "eos")
     assert line.text == "你好"
     assert [row[0] for row in line.rows] == [NI_BEGINS, None, 0xBD]
 
 
 def test_a_stream_that_ends_inside_a_character_shows_one_replacement_character():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
-    run.finish("length")
-    line.batch()
+    line = Line().hear([NI_BEGINS], "length")
     assert line.text == "\ufffd"
     assert line.last["deltas"] == [["content", "\ufffd"]]
 
@@ -116,11 +92,8 @@ def test_data_waits_until_the_vocabulary_is_there():
     line = Line()
     line.batch()
     line.batch()
-    run = line.server.run.log
-    run.start("both")
-    run.add_tokens([(NI, TOKENS[NI])])
-    run.finish("eos")
-    line.batch()
+    line.log.start("both")
+    line.hear([NI], "eos")
     assert [event["type"] for event in line.events] == ["hello"]
     assert line.fetches == [
         {"sha256": VOCABULARY.sha256, "size": len(VOCABULARY), "url": "/vocabulary/x.detok"}
@@ -172,11 +145,8 @@ def test_a_vocabulary_that_cannot_be_fetched_ends_the_stream_and_says_why():
 def test_an_answer_that_ended_before_its_vocabulary_came_still_ends_once(way):
     line = Line()
     line.batch()
-    run = line.server.run.log
-    run.start("both")
-    run.add_tokens([(NI, TOKENS[NI])])
-    run.finish("eos")
-    line.batch()
+    line.log.start("both")
+    line.hear([NI], "eos")
     before = len(line.events)
     line.told(line.page.vocabulary(fill(b"damaged")) if way == "damaged" else line.page.give_up())
     assert [event["type"] for event in line.events[before:]] == ["failed"]
@@ -184,9 +154,7 @@ def test_an_answer_that_ended_before_its_vocabulary_came_still_ends_once(way):
 
 
 def test_another_vocabulary_after_a_reconnect_is_refused():
-    line = Line()
-    line.start().add_tokens([(NI, TOKENS[NI])])
-    line.batch()
+    line = Line().hear([NI])
     line.told(line.page.lost(1006, "", 0.5))
     line.named = Vocabulary.from_bytes([b"x"])
     line.connect()
@@ -196,9 +164,7 @@ def test_another_vocabulary_after_a_reconnect_is_refused():
 
 
 def test_an_unknown_id_ends_the_stream_and_keeps_what_came_before():
-    line = Line()
-    line.start().add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS]), (9999, b"?")])
-    line.batch()
+    line = Line().hear([NI_BEGINS, 9999])
     assert line.rows == [[NI_BEGINS, "e4bd", "", "e4bd", "", None]]
     assert line.last["type"] == "failed"
     assert "9999" in line.last["message"]
@@ -206,10 +172,8 @@ def test_an_unknown_id_ends_the_stream_and_keeps_what_came_before():
 
 
 def test_a_lost_connection_is_taken_up_where_it_was_cut():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
-    line.batch()
+    line = Line().hear([NI_BEGINS])
+    run = line.log
     outcome = line.told(line.page.lost(1006, "", 1.0))
     assert outcome["retry"] == 0.25
     line.server.lost(1006, 0.0)
@@ -223,10 +187,8 @@ def test_a_lost_connection_is_taken_up_where_it_was_cut():
 
 
 def test_a_reloaded_page_takes_up_its_answer_from_the_beginning():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI_BEGINS, TOKENS[NI_BEGINS])])
-    line.batch()
+    line = Line().hear([NI_BEGINS])
+    run = line.log
     line.server.lost(1001, 0.0)
     run.add_tokens([(0xA0, b"\xa0"), (HAO, TOKENS[HAO])])
     run.finish("eos")
@@ -243,9 +205,7 @@ def test_a_reloaded_page_takes_up_its_answer_from_the_beginning():
 
 
 def test_a_connection_that_stays_lost_is_given_up_and_held_bytes_become_text():
-    line = Line()
-    line.start().add_tokens([(ord("a"), b"a"), (NI_BEGINS, TOKENS[NI_BEGINS])])
-    line.batch()
+    line = Line().hear([ord("a"), NI_BEGINS])
     waits = []
     while True:
         outcome = line.told(line.page.lost(1006, "", 1.0))
@@ -290,13 +250,9 @@ def test_an_error_of_the_engine_keeps_the_text_and_ends_once():
 
 
 def test_a_cancel_ends_with_what_had_come():
-    line = Line()
-    run = line.start()
-    run.add_tokens([(NI, TOKENS[NI])])
-    line.batch()
+    line = Line().hear([NI])
     line.told(line.page.cancel())
-    run.finish("cancelled")
-    line.batch()
+    line.hear([], "cancelled")
     assert (line.last["type"], line.last["reason"]) == ("finished", "cancelled")
     assert line.text == "你"
 
@@ -320,32 +276,22 @@ def test_a_paused_page_gives_no_credit():
 
 
 def test_a_stop_string_is_held_back_and_ends_the_stream():
-    line = Line({"stop": ["STOP"]})
-    run = line.start()
-    run.add_tokens([(b, bytes([b])) for b in b"go STreet STOP and more"])
-    line.batch()
+    line = Line({"stop": ["STOP"]}).hear(b"go STreet STOP and more")
     assert line.text == "go STreet "
     assert line.last["reason"] == "stop"
     assert line.rows[4][4] == "ST"
     assert line.rows[5][2:5] == ["STr", "", ""]
-    run.finish("cancelled")
-    line.batch()
+    line.hear([], "cancelled")
     assert [event["type"] for event in line.events].count("finished") == 1
 
 
 def test_a_stop_string_that_does_not_come_is_text_in_the_end():
-    line = Line({"stop": ["STOP"]})
-    run = line.start()
-    run.add_tokens([(b, bytes([b])) for b in b"ST"])
-    run.finish("eos")
-    line.batch()
+    line = Line({"stop": ["STOP"]}).hear(b"ST", "eos")
     assert line.text == "ST"
 
 
 def test_a_bridge_that_breaks_the_protocol_is_closed_and_what_came_is_kept():
-    line = Line()
-    line.start().add_tokens([(NI, TOKENS[NI])])
-    line.batch()
+    line = Line().hear([NI])
     line.told(line.page.receive(fill(b"\x01\x01\x00\x00\x00\x63")))
     assert line.last["type"] == "failed"
     assert line.closed[0][0] == 4400
@@ -370,25 +316,13 @@ def joined(line: Line) -> dict[str, str]:
 @pytest.mark.parametrize("data", ["ids", "both", "bytes"])
 def test_text_comes_by_channels_with_details_and_without(data, details):
     line = Line({"want": data, "details": details, **TAGS})
-    run = line.start(data)
-    text = "<think>hm 你</think>né".encode()
-    if data == "bytes":
-        run.add_bytes(text)
-    elif data == "ids":
-        run.add_ids(list(text))
-    else:
-        run.add_tokens([(byte, bytes([byte])) for byte in text])
-    run.finish("eos")
-    line.batch()
+    line.hear("<think>hm 你</think>né".encode(), "eos")
     assert joined(line) == {"reasoning": "hm 你", "content": "né"}
     assert [event["type"] for event in line.events].count("finished") == 1
 
 
 def test_a_batch_of_deltas_says_how_far_the_stream_is_and_what_is_held():
-    line = Line({**PLAIN, "stop": ["STOP"]})
-    run = line.start()
-    run.add_tokens([(b, bytes([b])) for b in b"a ST"])
-    line.batch()
+    line = Line({**PLAIN, "stop": ["STOP"]}).hear(b"a ST")
     assert line.last == {
         "type": "text",
         "deltas": [["content", "a "]],
@@ -397,56 +331,40 @@ def test_a_batch_of_deltas_says_how_far_the_stream_is_and_what_is_held():
         "count": 4,
         "position": 4,
     }
-    run.add_tokens([(b, bytes([b])) for b in "R你".encode()[:3]])
-    line.batch()
+    line.hear("R你".encode()[:3])
     assert (line.last["held"], line.last["waiting"], line.last["position"]) == (2, "", 7)
 
 
 def test_an_end_token_ends_the_text_without_details_and_is_a_row_with_them():
     for details, text in ((False, "a"), (True, "ab")):
         answer.kept_vocabularies.clear()
-        line = Line({"details": details})
-        run = line.start()
-        run.add_tokens([(ord("a"), b"a"), (END, b""), (ord("b"), b"b")])
-        run.finish("eos")
-        line.batch()
+        line = Line({"details": details}).hear([ord("a"), END, ord("b")], "eos")
         assert line.text == text
         assert (line.last["type"], line.last["position"]) == ("finished", 3)
 
 
 def test_deltas_before_an_unknown_id_are_kept():
-    line = Line({**PLAIN, "want": "ids"})
-    line.start("ids").add_ids([ord("a"), NI_BEGINS, 9999, ord("b")])
-    line.batch()
+    line = Line({**PLAIN, "want": "ids"}).hear([ord("a"), NI_BEGINS, 9999, ord("b")])
     assert line.text == "a\ufffd"
     assert (line.last["type"], line.last["code"], line.last["position"]) == ("failed", 4409, 2)
 
 
 def test_deltas_of_unknown_ids_go_on_by_their_bytes_with_what_is_held():
-    line = Line({**PLAIN, **TAGS})
-    run = line.start()
-    run.add_tokens([(b, bytes([b])) for b in b"<think>x"] + [(NI_BEGINS, TOKENS[NI_BEGINS])])
-    run.add_gap(2, b"\xa0</thi")
-    run.add_tokens([(b, bytes([b])) for b in b"nk>y"])
-    run.finish("eos")
-    line.batch()
+    line = Line({**PLAIN, **TAGS}).hear([*b"<think>x", NI_BEGINS])
+    line.log.add_gap(2, b"\xa0</thi")
+    line.hear(b"nk>y", "eos")
     assert joined(line) == {"reasoning": "x你", "content": "y"}
 
 
 @pytest.mark.parametrize("details", [False, True])
 def test_ids_without_a_vocabulary_are_an_error(details):
-    line = Line({"details": details, "want": "ids"}, vocabulary=None)
-    line.start("ids").add_ids([1, 2])
-    line.batch()
+    line = Line({"details": details, "want": "ids"}, vocabulary=None).hear([1, 2])
     assert (line.last["type"], line.last["code"], line.text) == ("failed", 4409, "")
     assert "--tokenizer" in line.last["message"]
 
 
 def test_a_stop_in_a_batch_of_deltas_ends_the_answer():
-    line = Line({**PLAIN, "stop": ["STOP"], "includeStop": True})
-    run = line.start()
-    run.add_tokens([(b, bytes([b])) for b in b"go STOP and more"])
-    line.batch()
+    line = Line({**PLAIN, "stop": ["STOP"], "includeStop": True}).hear(b"go STOP and more")
     assert (line.text, line.last["reason"]) == ("go STOP", "stop")
 
 
@@ -492,9 +410,5 @@ def test_tags_and_markers_are_told_apart_without_details_unless_the_request_says
         ({"details": True, "reasoning": True}, {"reasoning": "a", "content": text.decode()[16:]}),
         (PLAIN, {"content": text.decode()}),
     ):
-        line = Line({"want": "bytes", **options}, vocabulary=None)
-        run = line.start("bytes")
-        run.add_bytes(text)
-        run.finish("eos")
-        line.batch()
+        line = Line({"want": "bytes", **options}, vocabulary=None).hear(text, "eos")
         assert joined(line) == expected, options

@@ -3,6 +3,8 @@ Python decodes: calls with their numbers, names and ids, and whether they are co
 """
 
 import json
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -27,11 +29,9 @@ def kept():
 class Calls:
     """The calls of an answer, put together as web/src/tool-calls.js does."""
 
-    def __init__(self) -> None:
+    def __init__(self, deltas: Iterable[Any]) -> None:
         self.texts = {"content": "", "reasoning": ""}
         self.calls: list[list[Any]] = []
-
-    def take(self, deltas: list[Any]) -> None:
         for channel, text, *call in deltas:
             if not call:
                 self.texts[channel] += text
@@ -81,7 +81,7 @@ def test_ids_through_the_table_are_the_stream_with_its_calls(part, name):
         vocabulary, ids = vocabulary_of(name, units(pieces_of(case["pieces"])))
         answer.kept_vocabularies[vocabulary.sha256] = vocabulary
         table = Table(options_of(case) | {"vocabulary": vocabulary.sha256}, ids=False)
-        chat, seen, shown = chat_of(case, vocabulary), [], Calls()
+        chat, seen = chat_of(case, vocabulary), []
         for i in ids:
             seen.append(plain(chat.push(i)))
             if chat.finish_reason:
@@ -91,9 +91,7 @@ def test_ids_through_the_table_are_the_stream_with_its_calls(part, name):
         steps = table.deltas([*ids, None])
         assert steps[-1] == (chat.finish_reason or "end"), case["name"]
         assert [plain(step) for step in steps[:-1]] == seen, case["name"]
-        for step in steps[:-1]:
-            shown.take(step)
-        assert shown.calls == expected(chat), case["name"]
+        assert Calls(chain(*steps[:-1])).calls == expected(chat), case["name"]
 
 
 @pytest.mark.sampled(8)
@@ -106,9 +104,7 @@ def test_text_through_the_table_is_the_stream_with_its_calls(part, name):
         text = "".join([str(piece) for piece in units(pieces_of(case["pieces"]))])
         table = Table(options_of(case), ids=False)
         chat = deltas.open_chat(options_of(case), d.StreamingDetokenizer())
-        shown, said = Calls(), []
-        for step in table.deltas([*text, None])[:-1]:
-            shown.take(step)
+        shown, said = Calls(chain(*table.deltas([*text, None])[:-1])), []
         for character in text:
             said += chat.feed(character.encode())
         said += chat.flush()
@@ -122,6 +118,7 @@ MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
 QWEN = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])
 QWEN.chat_format = "qwen3_hermes"
 CALL = b'{"name": "f", "arguments": {"a": 1}}'
+CALLED = [[None, "f", '{"a": 1}', True]]
 
 
 def begun(**options: Any) -> Any:
@@ -132,10 +129,7 @@ def begun(**options: Any) -> Any:
 def test_the_format_is_that_of_the_vocabulary_unless_tags_are_given():
     ids = [256, *CALL, 257]
     for options in ({}, {"reasoning": True, "tools": True}, {"format": "auto"}):
-        shown = Calls()
-        for step in begun(**options).deltas(ids):
-            shown.take(step)
-        assert shown.calls == [[None, "f", '{"a": 1}', True]]
+        assert Calls(chain(*begun(**options).deltas(ids))).calls == CALLED
     own = begun(tools=["<tool_call>", "</tool_call>"]).deltas(ids)
     assert "".join([text for step in own for _, text in step]) == CALL.decode()
     only_text = begun(format=None, reasoning=True).deltas(ids)
@@ -167,7 +161,7 @@ def test_the_delta_that_completes_one_json_value_says_so(text):
     steps = Table({"format": "json", "stop": ["\n"]}, ids=False).deltas([*text, None])[:-1]
     [*where] = [at for at, step in enumerate(steps) for said in step if "complete" in said[-1]]
     assert where == ([] if VALUES[text] is None else [VALUES[text]])
-    line = line_of(lambda run, line: run.add_bytes(text.encode()), None, format="json")
+    line = line_of(None, format="json").hear(text.encode(), "eos")
     told = [said for said in line.deltas if len(said) > 2]
     assert [said[2] for said in told] == [{"complete": True}] * len(where)
     assert line.text == text
@@ -189,61 +183,39 @@ def test_a_walk_through_states_that_hold_much_answers_a_part_of_the_question():
     assert steps > 1
 
 
-def line_of(events: Any, vocabulary: Any = QWEN, **request: Any) -> Line:
-    line = Line({"details": False} | request, vocabulary)
-    run = line.start("both" if vocabulary else "bytes")
-    events(run, line)
-    run.finish("eos")
-    line.batch()
-    return line
-
-
-def tokens(ids: list[int]) -> list[tuple[int, bytes]]:
-    return [(i, MARKED[i]) for i in ids]
+def line_of(vocabulary: Any, **request: Any) -> Line:
+    return Line({"details": False} | request, vocabulary)
 
 
 def test_an_answer_of_a_bridge_has_calls_and_ends_with_them():
-    line = line_of(lambda run, line: run.add_tokens(tokens([*b"Hi", 256, *CALL, 257])))
+    line = line_of(QWEN).hear([*b"Hi", 256, *CALL, 257], "eos")
     assert line.deltas[0] == ["content", "Hi"]
-    shown = Calls()
-    shown.take(line.deltas)
-    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    assert Calls(line.deltas).calls == CALLED
     assert line.last["reason"] == "tool_calls"
     started = next(event for event in line.events if event["type"] == "started")
     assert started["format"] == "qwen3_hermes"
 
 
 def test_an_answer_without_a_call_ends_as_the_engine_says():
-    line = line_of(lambda run, line: run.add_tokens(tokens([*b"Hi"])))
+    line = line_of(QWEN).hear(b"Hi", "eos")
     assert (line.text, line.last["reason"]) == ("Hi", "eos")
 
 
 @pytest.mark.parametrize("cut", range(1, len(CALL) + 1))
 def test_an_answer_whose_ids_are_lost_goes_on_by_bytes_inside_a_call(cut):
-    def events(run: Any, line: Any) -> None:
-        run.add_tokens(tokens([256, *CALL[:cut]]))
-        line.batch()
-        rest = CALL[cut:] + b"</tool_call>"
-        run.add_gap(len(rest), rest)
-
-    shown = Calls()
-    shown.take(line_of(events).deltas)
-    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    line = line_of(QWEN).hear([256, *CALL[:cut]])
+    rest = CALL[cut:] + b"</tool_call>"
+    line.log.add_gap(len(rest), rest)
+    assert Calls(line.hear([], "eos").deltas).calls == CALLED
 
 
 def answer_whose_ids_are_lost(case: Any, vocabulary: Any, ids: list[int], cut: int) -> Any:
     """Return the texts and calls of an answer whose ids from `cut` on are not known."""
-
-    def events(run: Any, line: Any) -> None:
-        data = [vocabulary.token_bytes(i) for i in ids]
-        run.add_tokens(zip(ids[:cut], data))
-        line.batch()
-        if cut < len(ids):
-            run.add_gap(len(ids) - cut, b"".join(data[cut:]))
-
     answer.kept_vocabularies.clear()
-    shown = Calls()
-    shown.take(line_of(events, vocabulary, **options_of(case)).deltas)
+    line = line_of(vocabulary, **options_of(case)).hear(ids[:cut])
+    if cut < len(ids):
+        line.log.add_gap(len(ids) - cut, b"".join(map(vocabulary.token_bytes, ids[cut:])))
+    shown = Calls(line.hear([], "eos").deltas)
     return shown.texts, shown.calls
 
 
@@ -272,13 +244,8 @@ def test_an_answer_whose_ids_are_lost_behind_a_marker_is_read_as_its_bytes_are(n
 
 def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
     line = Line({"details": False}, None, {"chat_format": "qwen3_hermes"})
-    run = line.start("bytes")
-    run.add_bytes(b"<tool_call>" + CALL + b"</tool_call>")
-    run.finish("eos")
-    line.batch()
-    shown = Calls()
-    shown.take(line.deltas)
-    assert shown.calls == [[None, "f", '{"a": 1}', True]]
+    line.hear(b"<tool_call>" + CALL + b"</tool_call>", "eos")
+    assert Calls(line.deltas).calls == CALLED
     hello = line.events[0]
     assert (hello["type"], hello["format"]) == ("hello", "qwen3_hermes")
 
@@ -286,18 +253,12 @@ def test_raw_bytes_are_read_in_the_format_that_the_bridge_names():
 @pytest.mark.parametrize(("start", "channel"), [("reasoning", "reasoning"), ("", "content")])
 def test_an_answer_begins_in_what_the_bridge_says_that_its_prompt_has_opened(start, channel):
     line = Line({"details": False}, None, {"chat_format": "qwen3_hermes"})
-    run = line.start("bytes", start)
-    run.add_bytes(b"Let me see.")
-    run.finish("eos")
-    line.batch()
+    line.hear(b"Let me see.", "eos", start=start)
     assert line.deltas[0] == [channel, "Let me see."]
 
 
 def test_a_format_of_a_newer_bridge_is_no_format():
     line = Line({"details": False}, None, {"chat_format": "of tomorrow"})
-    run = line.start("bytes")
-    run.add_bytes(b"<tool_call>x</tool_call>")
-    run.finish("eos")
-    line.batch()
+    line.hear(b"<tool_call>x</tool_call>", "eos")
     assert [event["format"] for event in line.events if event["type"] == "started"] == [None]
     assert line.deltas == [["tool_call", "x"]]  # the pairs of tags

@@ -51,6 +51,21 @@ class Link:
         self.server.lost(code, self.now)
         return self.client.lost(code)
 
+    def reconnect(self):
+        self.cut()
+        self.connect()
+        return self.settle()
+
+    def feed(self, tokens=TOKENS, reason="eos"):
+        """Give the run its data and its end, and deliver them."""
+        feed(self.run, None, tokens, reason)
+        return self.settle()
+
+    def finish(self, reason):
+        """End the run, and deliver the end."""
+        self.run.log.finish(reason)
+        return self.settle()
+
     @property
     def run(self):
         return self.store.by_id.get(RUN)
@@ -76,8 +91,16 @@ class Link:
         return out
 
 
-def feed(run, data="both", tokens=TOKENS, reason="eos"):
-    """Give a run its data and its end."""
+def read_again(store):
+    """Return the link of another client, as a reloaded page has, which reads the run anew."""
+    again = Link(store, ClientSession())
+    again.client.attach(RUN)
+    return again.settle()
+
+
+def feed(run, data=None, tokens=TOKENS, reason="eos"):
+    """Give a run its data, of the kind that was asked for, and its end."""
+    data = data or run.request["want"]
     run.log.start(data)
     for i, piece in tokens:
         if data == "bytes":

@@ -1,7 +1,7 @@
 """The client's side: its states, credit, reconnecting, and servers that break the protocol."""
 
 import pytest
-from link import RUN, TOKENS, Link, feed
+from link import RUN, TOKENS, Link, feed, read_again
 
 from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
@@ -21,8 +21,7 @@ def test_nothing_is_sent_before_the_hello():
 @pytest.mark.parametrize("size", [1, 2, 3, 63, 100])
 def test_a_server_with_a_small_window_is_acknowledged_in_time(size, data):
     link = Link(Runs(window={"tokens": size, "bytes": size}), prompt="hi", want=data).settle()
-    feed(link.run, data, TOKENS * 50)
-    link.settle()
+    link.feed(TOKENS * 50)
     assert isinstance(link.events[-1], Finished)
 
 
@@ -49,19 +48,14 @@ def test_a_paused_client_that_cancels_still_gets_the_end():
     link.client.cancel()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.log.finish("cancelled")
-    link.settle()
+    link.finish("cancelled")
     assert link.events[-1] == Finished("cancelled", 1500, None)
 
 
 def test_a_reloaded_page_attaches_to_the_run_from_the_start():
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle()
+    link = Link(prompt="hi").settle().feed(reason=None)
     link.cut(1001)
-    again = Link(link.store, ClientSession())
-    again.client.attach(RUN)
-    again.settle()
+    again = read_again(link.store)
     assert again.data() == TOKENS
     link.run.log.finish("eos")
     again.settle()
@@ -69,9 +63,8 @@ def test_a_reloaded_page_attaches_to_the_run_from_the_start():
 
 
 def test_a_session_can_attach_to_the_middle_of_a_run():
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle().cut()
+    link = Link(prompt="hi").settle().feed(reason=None)
+    link.cut()
     again = Link(link.store, ClientSession())
     again.client.attach(RUN, after=3)
     link.run.log.finish("eos")
@@ -142,9 +135,8 @@ def test_a_server_that_breaks_the_protocol_ends_the_run_with_the_reason(frame, w
 
 @pytest.mark.parametrize("greeted", [False, True], ids=["hello", "started"])
 def test_after_a_reconnect_data_before_started_is_refused(greeted):
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle().cut()
+    link = Link(prompt="hi").settle().feed(reason=None)
+    link.cut()
     link.client.opened()
     if greeted:
         link.client.receive(wire.message("hello", protocol="detok.v1"))
@@ -272,9 +264,7 @@ def test_a_cancel_that_was_lost_is_repeated(lost):
     if lost == "nothing":
         link.settle()
     link.client.frames()  # these are lost
-    link.cut()
-    link.connect()
-    link.settle()
+    link.reconnect()
     assert ("cancel", link.run) in link.tasks
 
 
@@ -283,8 +273,7 @@ def test_a_run_that_is_cancelled_before_its_engine_begins_is_finished_without_a_
     link.client.cancel()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.log.finish("cancelled")
-    link.settle()
+    link.finish("cancelled")
     assert link.events[-1] == Finished("cancelled", 0, None)
 
 
@@ -297,8 +286,7 @@ def test_a_cancel_without_a_socket_is_sent_by_the_next_one():
     link.connect()
     link.settle()
     assert link.tasks[-1] == ("cancel", link.run)
-    link.run.log.finish("cancelled")
-    link.settle()
+    link.finish("cancelled")
     assert link.events[-1] == Finished("cancelled", 0, None)
     link.client.generate(prompt="again", run_id=RUN + "2")
     link.tasks = []

@@ -99,23 +99,16 @@ def test_twenty_thousand_tokens_take_less_than_100_kb():
     assert log.size < 70_000
 
 
-def test_short_pieces_of_bytes_are_read_one_at_a_time():
-    found, at = Segments(), 0
-    for piece in (b"ab", b"c", b"de"):
-        found.append(wire.BYTES, len(piece), piece)
-    for piece in (b"ab", b"c", b"de"):
-        frame, at = found.read(at, 5)
-        assert frame == wire.data_frame(wire.BYTES, piece)
-
-
-def test_short_pieces_of_bytes_are_read_one_at_a_time_out_of_a_block(monkeypatch):
+@pytest.mark.parametrize("in_block", [False, True], ids=["plain", "out of a block"])
+def test_short_pieces_of_bytes_are_read_one_at_a_time(monkeypatch, in_block):
     monkeypatch.setattr(segments, "_MOST_OF_BLOCK", 1)
     pieces = [b"abc", b"de", b"f", bytes(range(256)) * 2] * 4
     found, at = Segments(zlib), 0
     for piece in pieces:
         found.append(wire.BYTES, len(piece), piece)
-    found.pack(found.end)
-    assert segments._BLOCK in [op for _, _, op, _, _ in found._segments]
+    if in_block:
+        found.pack(found.end)
+    assert (segments._BLOCK in [op for _, _, op, _, _ in found._segments]) == in_block
     for piece in pieces:
         frame, at = found.read(at, found.end)
         assert frame == wire.data_frame(wire.BYTES, piece)

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from link import RUN, TOKENS, Link, feed
+from link import RUN, TOKENS, Link, feed, read_again
 
 from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
@@ -29,8 +29,7 @@ def test_a_generation_from_hello_to_finished():
         "params": {"max_tokens": 5},
         "want": "both",
     }
-    feed(link.run)
-    link.settle()
+    link.feed()
     assert link.of(Hello)[0].engine == {"name": "test"}
     assert link.of(Started) == [Started(RUN, "both", 0, "")]
     assert link.data() == TOKENS
@@ -51,8 +50,7 @@ def test_a_long_chat_counts_as_the_characters_that_were_sent():
 )
 def test_a_run_of_ids_or_of_bytes(data, expected):
     link = Link(prompt="hi", want=data).settle()
-    feed(link.run, data)
-    assert link.settle().data() == expected
+    assert link.feed().data() == expected
     assert link.client.state == "finished"
 
 
@@ -164,13 +162,9 @@ def test_a_lost_request_is_sent_again_and_runs_once():
     link.step()  # the hello arrives
     link.up += link.client.frames()
     assert '"generate"' in link.up[0]
-    link.cut()
-    link.connect()
-    link.settle()
+    link.reconnect()
     assert [word for word, _ in link.tasks] == ["generate"]
-    link.cut()
-    link.connect()
-    link.settle()
+    link.reconnect()
     assert [word for word, _ in link.tasks] == ["generate"]
 
 
@@ -190,9 +184,7 @@ def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
     link = Link(prompt="hi").settle()
     woken = []
     link.server.wake = lambda: woken.append(True)
-    again = Link(link.store, ClientSession())
-    again.client.attach(RUN)
-    again.settle()
+    again = read_again(link.store)
     assert link.server.closing == (4499, "another socket has taken up this run")
     assert woken
     assert link.server.lost(4499, 0.0) == []
@@ -200,9 +192,7 @@ def test_a_newer_socket_takes_the_run_over_and_the_older_one_is_closed():
 
 
 def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes():
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle()
+    link = Link(prompt="hi").settle().feed(reason=None)
     old = link.server
     link.client.lost(1006)  # the server has not noticed
     link.connect()
@@ -210,8 +200,7 @@ def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes(
     link.settle()
     assert old.closing[0] == 4499
     assert (old.has_place, link.server.has_place) == (False, True)
-    link.run.log.finish("eos")
-    link.settle()
+    link.finish("eos")
     assert link.data() == TOKENS
     assert isinstance(link.events[-1], Finished)
 
@@ -238,9 +227,8 @@ def test_a_socket_without_a_place_is_closed_unless_there_is_one_now(owned):
 
 
 def test_a_restarted_bridge_reports_the_run_as_gone_and_earlier_events_stay_valid():
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle().cut()
+    link = Link(prompt="hi").settle().feed(reason=None)
+    link.cut()
     link.store = Runs()
     link.connect()
     link.settle()
@@ -266,29 +254,16 @@ def test_a_run_with_a_client_is_never_expired():
 
 @pytest.mark.parametrize("code", [1000, 4499])
 def test_a_client_that_closes_on_purpose_stops_its_engine_at_once(code):
-    link = Link(prompt="hi").settle()
-    feed(link.run, reason=None)
-    link.settle()
+    link = Link(prompt="hi").settle().feed(reason=None)
     assert link.server.lost(code, 0.0) == [("cancel", link.run)]
     link.run.log.finish("cancelled")
     assert read_again(link.store).data() == TOKENS
 
 
-def read_again(store):
-    """Return the link of another client, as of a reloaded page, that reads the run from
-    its start.
-    """
-    again = Link(store, ClientSession())
-    again.client.attach(RUN)
-    return again.settle()
-
-
 @pytest.mark.parametrize("code", [1000, 1001, 1006])
 def test_a_run_that_was_received_to_its_end_can_be_read_again(code):
     # The client may be a worker whose page is reloaded before it knows of the end.
-    link = Link(prompt="hi").settle()
-    feed(link.run)
-    link.settle()
+    link = Link(prompt="hi").settle().feed()
     assert link.run.reader.done
     assert link.server.lost(code, 100.0) == []
     again = read_again(link.store)
@@ -330,9 +305,7 @@ def test_a_lost_end_is_sent_again():
     link.settle()
     link.run.log.finish("eos")
     link.server.frames()
-    link.cut()
-    link.connect()
-    assert link.settle().events[-1] == Finished("eos", 5, None)
+    assert link.reconnect().events[-1] == Finished("eos", 5, None)
 
 
 def test_a_run_is_received_to_its_end_only_once_it_has_ended():
@@ -443,9 +416,7 @@ def test_a_client_that_breaks_the_protocol_is_closed_and_can_resume(message, wor
     assert said["type"] == "error"
     assert said["code"] == 4400
     link.cut(4400)
-    again = Link(link.store, ClientSession())
-    again.client.attach(RUN)
-    again.settle()
+    again = read_again(link.store)
     assert again.data() == TOKENS
 
 
@@ -461,8 +432,7 @@ def test_an_unknown_message_is_answered_and_the_connection_stays():
     link.settle()
     assert link.server.closing is None
     assert "'dance'" in link.of(Notice)[0].message
-    feed(link.run)
-    link.settle()
+    link.feed()
     assert link.client.state == "finished"
 
 
@@ -482,9 +452,7 @@ def test_a_ping_gets_a_pong_and_too_many_pings_close_the_socket():
 
 
 def test_one_socket_serves_one_generation_after_another():
-    link = Link(prompt="hi").settle()
-    feed(link.run)
-    link.settle()
+    link = Link(prompt="hi").settle().feed()
     link.client.generate(prompt="again", run_id="another-run-id-1")
     link.settle()
     assert link.tasks[-1][0] == "generate"

@@ -107,17 +107,12 @@ def test_a_lone_surrogate_is_escaped_because_utf_8_has_none():
     assert json.loads(text.encode())["prompt"] == "日\ud800"
 
 
-def test_the_refusal_of_a_message_over_a_mebibyte_does_not_quote_it():
+@pytest.mark.parametrize("prompt", ["canary", "canary" * 200_000 + '"}'], ids=["cut", "too long"])
+def test_the_refusal_of_a_message_does_not_quote_it(prompt):
     with pytest.raises(RemoteProtocolError) as caught:
-        wire.read_message('{"type":"generate","prompt":"' + "canary" * 200_000 + '"}')
+        wire.read_message('{"type":"generate","prompt":"' + prompt)
     assert "canary" not in str(caught.value)
-
-
-def test_the_refusal_of_a_bad_message_does_not_quote_it():
-    with pytest.raises(RemoteProtocolError) as caught:
-        wire.read_message('{"type":"generate","prompt":"canary')
-    assert "canary" not in str(caught.value)
-    assert caught.value.__suppress_context__
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("number", [-1, 1 << 32])
