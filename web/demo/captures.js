@@ -4,7 +4,7 @@
  */
 
 import { readCapture, writeCapture } from "../src/capture.js";
-import { button, element } from "./dom.js";
+import { button, element, make } from "./dom.js";
 import { describeImport, describeNotRead } from "./imports.js";
 import { sayStatus } from "./notices.js";
 import { Recording } from "./recording.js";
@@ -199,11 +199,10 @@ const crossed = ({ who, rule, said, places, count }) => [
 /** Save a stream as a capture. @param {Recording} recording @param {Described} described */
 export async function saveCapture(recording, described) {
   const text = await captureText(recording, described);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
-  link.download = `${new Date().toISOString().slice(0, 19).replace(/[T:]/g, "-")}.detok.jsonl`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  const href = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+  const name = new Date().toISOString().slice(0, 19).replace(/[T:]/g, "-");
+  make("a", { href, download: `${name}.detok.jsonl` }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
 }
 
 const entryField = element("entry-field", HTMLElement);

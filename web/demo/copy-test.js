@@ -8,7 +8,7 @@
  * test expects the decoded bytes instead.
  */
 
-import { button, element } from "./dom.js";
+import { button, element, makeButton } from "./dom.js";
 import { placeNote } from "./help.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -251,16 +251,12 @@ const FORMS = [
 export function onCopyTest(copy) {
   const menu = element("test-forms", HTMLElement);
   menu.append(
-    ...FORMS.map(([label, make]) => {
-      const choice = document.createElement("button");
-      choice.type = "button";
-      choice.textContent = label;
-      choice.addEventListener("click", () => {
+    ...FORMS.map(([label, make]) =>
+      makeButton(label, () => {
         menu.hidePopover();
         copy(make, label);
-      });
-      return choice;
-    }),
+      }),
+    ),
   );
   menu.addEventListener("toggle", () => placeNote(menu, button("copy-test")));
 }

@@ -1,6 +1,6 @@
 /**
- * Finds elements of index.html by id and type. A wrong id is an error when the page starts, not
- * later.
+ * Finds elements of index.html by id and type, makes others, and reads and writes the page's
+ * address. A wrong id is an error when the page starts, not later.
  */
 
 /**
@@ -20,3 +20,33 @@ export const button = (id) => element(id, HTMLButtonElement);
 
 /** The parameters of the page's address, as they were when the page was loaded. */
 export const address = new URLSearchParams(location.search);
+
+/** Write a parameter into the page's address. @param {string} name @param {string} value */
+export function writeParameter(name, value) {
+  const url = new URL(location.href);
+  if (value) url.searchParams.set(name, value);
+  else url.searchParams.delete(name);
+  history.replaceState(null, "", url);
+}
+
+/**
+ * Make an element with these properties and children.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Partial<HTMLElementTagNameMap[T]>} [its]
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function make(tag, its = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), its);
+  made.append(...children);
+  return made;
+}
+
+/**
+ * @param {string} label
+ * @param {() => void} onclick
+ * @param {Partial<HTMLButtonElement>} [its]
+ */
+export const makeButton = (label, onclick, its) =>
+  make("button", { type: "button", onclick, ...its }, label);

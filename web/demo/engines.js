@@ -3,7 +3,7 @@
  * address (`?engine=NAME`). Out: the address to connect to. With one engine there is no picker.
  */
 
-import { address, element } from "./dom.js";
+import { address, element, writeParameter } from "./dom.js";
 import { isSite } from "./site.js";
 
 /** @typedef {import("./source.js").Engine} Engine */
@@ -57,9 +57,7 @@ function nameOf(id, { name, model, down }) {
 export function onEngineChange(change) {
   picker.addEventListener("change", () => {
     chosen = picker.value;
-    const url = new URL(location.href);
-    nameEngine(url.searchParams);
-    history.replaceState(null, "", url);
+    writeParameter("engine", chosen);
     change();
   });
 }

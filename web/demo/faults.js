@@ -4,7 +4,7 @@
  */
 
 import { quotable } from "./characters.js";
-import { button, element } from "./dom.js";
+import { button, element, make, makeButton } from "./dom.js";
 import { begunPlaces, hexOf } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -140,12 +140,12 @@ let drawn = "";
 /** @type {Recording | undefined} */
 let shown;
 
-/** @param {(position: number) => void} seek */
-export function onFaultChosen(seek) {
-  list.addEventListener("click", ({ target }) => {
-    const row = target instanceof Element ? target.closest("[data-step]") : null;
-    if (row instanceof HTMLElement) seek(Number(row.dataset.step) + 1);
-  });
+/** Goes to a position. @type {(position: number) => void} */
+let seek;
+
+/** @param {(position: number) => void} chosen  Called when the reader chooses a fault. */
+export function onFaultChosen(chosen) {
+  seek = chosen;
 }
 
 /**
@@ -183,30 +183,22 @@ function entries(recording) {
     ...alone.slice(0, MOST_ROWS).map((fault) => row(recording, fault)),
   ];
   if (alone.length > MOST_ROWS) {
-    const more = document.createElement("li");
-    more.textContent = `… ${alone.length - MOST_ROWS} more: the button Next fault goes through all of them.`;
-    made.push(more);
+    const more = `… ${alone.length - MOST_ROWS} more: the button Next fault goes through all of them.`;
+    made.push(make("li", {}, more));
   }
   if (splits.length) {
     const all = `${splits.length} ${recording.unit}${splits.length === 1 ? " begins or ends" : "s begin or end"}`;
-    const item = document.createElement("li");
-    item.className = "no-fault";
-    item.append(
-      `${all} inside a character: no fault. detok puts the characters together; a decoder of single chunks breaks them. `,
-      ...buttons(recording, splits),
-    );
-    made.push(item);
+    const said = `${all} inside a character: no fault. detok puts the characters together; a decoder of single chunks breaks them. `;
+    made.push(make("li", { className: "no-fault" }, said, ...buttons(recording, splits)));
   }
   return made;
 }
 
 /** An entry for all places of a verdict. @param {Recording} recording @param {Verdict} verdict */
 function group(recording, verdict) {
-  const item = document.createElement("li");
-  const who = document.createElement("b");
   const { count, places, said } = verdict;
-  who.textContent = `${brokenBy(verdict)}${count > 1 ? `, ${count} times` : ""}: `;
-  item.append(who, said, " ");
+  const who = `${brokenBy(verdict)}${count > 1 ? `, ${count} times` : ""}: `;
+  const item = make("li", {}, make("b", {}, who), said, " ");
   for (const place of begunPlaces(places).slice(0, MOST_NAMED)) {
     const { line, event } = recording.step(place.row);
     const where = `${line === undefined ? "" : `line ${line}, `}event ${event}`;
@@ -229,21 +221,13 @@ export function sayFault(sentence) {
 
 /** @param {Recording} recording @param {Fault} fault */
 function row(recording, fault) {
-  const item = document.createElement("li");
-  const bytes = document.createElement("code");
-  bytes.textContent = hexOf(recording.bytesOf(fault.step), 16) || "no bytes";
-  item.append(stepButton(recording, fault.step), " ", bytes, ` ${describeFault(recording, fault)}`);
-  return item;
+  const bytes = make("code", {}, hexOf(recording.bytesOf(fault.step), 16) || "no bytes");
+  const said = ` ${describeFault(recording, fault)}`;
+  return make("li", {}, stepButton(recording, fault.step), " ", bytes, said);
 }
 
 /** A button that goes to a step. @param {Recording} recording @param {number} step */
-function stepButton(recording, step) {
-  const go = document.createElement("button");
-  go.type = "button";
-  go.dataset.step = String(step);
-  go.textContent = `${recording.unit} ${step + 1}`;
-  return go;
-}
+const stepButton = ({ unit }, step) => makeButton(`${unit} ${step + 1}`, () => seek(step + 1));
 
 /** The size of the canvas. Reading it from the element would force a layout. */
 let width = 0;

@@ -6,7 +6,7 @@
  * for missing bytes, which no decoder can avoid.
  */
 
-import { element } from "./dom.js";
+import { element, make } from "./dom.js";
 import { PANES } from "./recording.js";
 
 /** @typedef {import("./recording.js").Pane} Pane */
@@ -90,14 +90,10 @@ class NumberList {
     /** @type {Record<string, {term: HTMLElement, value: HTMLElement}>} */
     this.rows = {};
     for (const [key, name] of Object.entries(names)) {
-      const row = document.createElement("div");
-      const term = document.createElement("dt");
-      const value = document.createElement("dd");
-      term.textContent = name;
+      const term = make("dt", {}, name);
+      const value = make("dd", {}, "–");
       value.dataset.count = key;
-      value.textContent = "–";
-      row.append(term, value);
-      list.append(row);
+      list.append(make("div", {}, term, value));
       this.rows[key] = { term, value };
     }
   }

@@ -4,6 +4,8 @@
  * keyboard work as on other pages.
  */
 
+import { make } from "./dom.js";
+
 /**
  * Where the `?` goes, the word, and what it means.
  * @type {[where: string, word: string, meaning: string][]}
@@ -60,16 +62,10 @@ const HELP = [
 function explain(where, word, meaning, n) {
   const term = document.querySelector(where);
   if (!term) throw new Error(`The page has no ${where} to explain.`);
-  const sign = document.createElement("button");
-  sign.type = "button";
-  sign.className = "help";
-  sign.setAttribute("aria-label", `What does “${word}” mean?`);
-  const note = document.createElement("span");
-  note.id = `help-${n}`;
-  note.className = "help-note";
-  note.popover = "auto";
-  note.setAttribute("role", "note");
-  note.textContent = meaning;
+  const ariaLabel = `What does “${word}” mean?`;
+  const sign = make("button", { type: "button", className: "help", ariaLabel });
+  const its = { id: `help-${n}`, className: "help-note", popover: "auto", role: "note" };
+  const note = make("span", its, meaning);
   sign.setAttribute("popovertarget", note.id);
   sign.setAttribute("aria-describedby", note.id);
   note.addEventListener("toggle", () => placeNote(note, sign));

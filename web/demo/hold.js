@@ -3,7 +3,7 @@
  * missing ones, and text that may be a stop string.
  */
 
-import { element } from "./dom.js";
+import { element, make } from "./dom.js";
 import { hexOf, toHex } from "./recording.js";
 
 const hold = element("hold", HTMLElement);
@@ -42,6 +42,4 @@ function missingBytes(held) {
 }
 
 /** @param {string} text @param {string} className */
-function makeCell(text, className) {
-  return Object.assign(document.createElement("b"), { textContent: text, className });
-}
+const makeCell = (text, className) => make("b", { className }, text);

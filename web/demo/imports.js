@@ -5,7 +5,7 @@
  */
 
 import { quotable } from "./characters.js";
-import { element } from "./dom.js";
+import { element, makeButton } from "./dom.js";
 import { messageOf, sayStatus, showAlert } from "./notices.js";
 import { isTokenizerFile, useTokenizer } from "./own-tokenizer.js";
 import { begunPlaces } from "./recording.js";
@@ -138,14 +138,9 @@ export async function offerSamples(open) {
   }
   list.append(
     "Samples",
-    ...samples.map(({ file, title, about }) => {
-      const choice = document.createElement("button");
-      choice.type = "button";
-      choice.textContent = title;
-      choice.title = about;
-      choice.addEventListener("click", () => void openSample(file, open));
-      return choice;
-    }),
+    ...samples.map(({ file, title, about }) =>
+      makeButton(title, () => void openSample(file, open), { title: about }),
+    ),
   );
   list.hidden = !samples.length;
 }

@@ -3,7 +3,7 @@
  * screen readers only.
  */
 
-import { button, element } from "./dom.js";
+import { button, element, makeButton } from "./dom.js";
 
 const alert = element("alert", HTMLElement);
 const status = element("status", HTMLElement);
@@ -25,13 +25,7 @@ export function keepWayOut(wayOut) {
 /** @param {string} sentence @param {WayOut} [wayOut] */
 export function showAlert(sentence, wayOut = lasting) {
   alert.textContent = sentence;
-  if (wayOut) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = wayOut.label;
-    button.addEventListener("click", wayOut.action);
-    alert.append(" ", button);
-  }
+  if (wayOut) alert.append(" ", makeButton(wayOut.label, wayOut.action));
   alert.hidden = false;
 }
 

@@ -19,7 +19,7 @@ import {
   showEntry,
 } from "./captures.js";
 import { copyText } from "./clipboard.js";
-import { button, element } from "./dom.js";
+import { button, element, writeParameter } from "./dom.js";
 import { attached, holdEngine, loadEngines, onEngineChange } from "./engines.js";
 import {
   firstRecited,
@@ -561,7 +561,7 @@ async function redecode(format) {
     }
     await open(loaded.file, { ...loaded, format });
   } catch (error) {
-    showAlert(messageOf(error));
+    showError(error);
   }
 }
 
@@ -576,24 +576,20 @@ const describeIds = (count) =>
     ? "It has 1 token id, and no tokenizer here reads it: this is the server's own text. Drop the model's tokenizer file to decode the id."
     : `It has ${count} token ids, and no tokenizer here reads them: this is the server's own text. Drop the model's tokenizer file to decode the ids.`;
 
+/** @param {unknown} error */
+const showError = (error) => showAlert(messageOf(error));
+
 /** Open the capture that the address has. */
 async function openLinked() {
   if (!isLinked()) return;
-  try {
-    await open(await linkedCapture());
-  } catch (error) {
-    showAlert(messageOf(error));
-  }
+  await linkedCapture()
+    .then((file) => open(file))
+    .catch(showError);
 }
 
 async function save() {
   const recording = playback.shownRecording();
-  if (!worker || !recording) return;
-  try {
-    await saveCapture(recording, described);
-  } catch (error) {
-    showAlert(messageOf(error));
-  }
+  if (worker && recording) await saveCapture(recording, described).catch(showError);
 }
 
 async function copyReport() {
@@ -639,7 +635,7 @@ const take = async (/** @type {File} */ file) => {
   try {
     await takeFile((await captureIn(file)) ?? file, open, () => withoutTokenizer);
   } catch (error) {
-    showAlert(messageOf(error));
+    showError(error);
   }
 };
 onCapture(
@@ -664,11 +660,8 @@ onFormatChange((name) => {
 addEventListener("hashchange", () => void openLinked());
 if (addressSpeed()) playback.setSpeed(addressSpeed());
 element("speed", HTMLSelectElement).addEventListener("change", ({ target }) => {
-  const url = new URL(location.href);
-  if (target instanceof HTMLSelectElement && target.value !== "0")
-    url.searchParams.set("speed", target.value);
-  else url.searchParams.delete("speed");
-  history.replaceState(null, "", url);
+  const { value } = /** @type {HTMLSelectElement} */ (target);
+  writeParameter("speed", value === "0" ? "" : value);
 });
 explainWords();
 void boot();

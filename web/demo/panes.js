@@ -11,6 +11,8 @@
  * It marks the characters of a chosen token, where a browser has it.
  */
 
+import { make } from "./dom.js";
+
 /**
  * A block ends at the first line end after LINES UTF-16 units, at the first space after WORDS, or
  * between two plain characters after MOST.
@@ -453,15 +455,8 @@ function roomIn(since, tail, text) {
 
 /** @param {Text} node @param {string} kind @param {string} [name] */
 function makePart(node, kind, name) {
-  const element = document.createElement("span");
-  element.className = kind;
-  if (name) {
-    element.setAttribute("role", "img");
-    element.setAttribute("aria-label", name);
-    element.title = name;
-  }
-  element.append(node);
-  return element;
+  const named = name ? { role: "img", ariaLabel: name, title: name } : {};
+  return make("span", { className: kind, ...named }, node);
 }
 
 /** @param {Text} node @param {number} from @param {number} to */

@@ -6,7 +6,7 @@
  */
 
 import { shutDown, warmUp } from "../src/index.js";
-import { element } from "./dom.js";
+import { element, writeParameter } from "./dom.js";
 import { isSite } from "./site.js";
 import { firstRuntime, firstStart, optionsFor } from "./start.js";
 
@@ -94,10 +94,7 @@ export function onRuntimeChange(change) {
   picker.addEventListener("change", ({ target }) => {
     if (!(target instanceof HTMLInputElement)) return;
     chosen = target.value === "micropython" ? "micropython" : "pyodide";
-    const url = new URL(location.href);
-    if (chosen === "pyodide") url.searchParams.delete("runtime");
-    else url.searchParams.set("runtime", chosen);
-    history.replaceState(null, "", url);
+    writeParameter("runtime", chosen === "pyodide" ? "" : chosen);
     change();
   });
 }

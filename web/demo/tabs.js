@@ -4,12 +4,12 @@
  * panes.
  */
 
-import { address } from "./dom.js";
+import { address, element, make, makeButton } from "./dom.js";
 
 const details = [...document.querySelectorAll(".details [role=tab]")].filter(
   (tab) => tab instanceof HTMLElement,
 );
-const stage = /** @type {HTMLElement} */ (document.getElementById("panes"));
+const stage = element("panes", HTMLElement);
 /** @type {((id: string) => void)[]} */
 const listeners = [];
 
@@ -50,23 +50,17 @@ setUp(details, (chosen) => {
 });
 
 /** A button for each pane but the first two; `rule` in the address shows the last one. */
-const row = document.createElement("div");
-row.className = "more-panes";
-row.setAttribute("role", "group");
-row.setAttribute("aria-label", "More decoders");
-row.append("Compare with");
+const its = { className: "more-panes", role: "group", ariaLabel: "More decoders" };
+const row = make("div", its, "Compare with");
 for (const pane of stage.querySelectorAll("[data-more]")) {
   if (!(pane instanceof HTMLElement)) continue;
-  const choice = document.createElement("button");
-  choice.type = "button";
-  choice.textContent = pane.dataset.more ?? "";
+  const choice = makeButton(pane.dataset.more ?? "", () => show(pane.hidden));
   /** @param {boolean} shown */
   const show = (shown) => {
     pane.hidden = !shown;
-    choice.setAttribute("aria-pressed", String(shown));
+    choice.ariaPressed = String(shown);
   };
   show(pane.classList.contains("wild") && address.has("rule"));
-  choice.addEventListener("click", () => show(pane.hidden));
   row.append(choice);
 }
 stage.after(row);

@@ -7,6 +7,7 @@
  */
 
 import { visible } from "./characters.js";
+import { make, makeButton } from "./dom.js";
 import { toHex } from "./recording.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
@@ -37,13 +38,11 @@ export class Timeline {
    */
   constructor(element, { seek, point }) {
     this.element = element;
-    this.earlier = makeMore("earlier", () => seek(Math.max(1, this.from)));
-    this.later = makeMore("later", () => seek(this.to + 1));
-    this.chips = document.createElement("div");
-    this.chips.className = "chips";
-    this.chips.setAttribute("role", "listbox");
-    this.chips.setAttribute("aria-label", "Tokens and their bytes");
-    this.chips.tabIndex = 0;
+    const before = () => seek(Math.max(1, this.from));
+    this.earlier = makeButton("", before, { className: "more earlier" });
+    this.later = makeButton("", () => seek(this.to + 1), { className: "more later" });
+    const ariaLabel = "Tokens and their bytes";
+    this.chips = make("div", { className: "chips", role: "listbox", ariaLabel, tabIndex: 0 });
     element.append(this.earlier, this.chips, this.later);
     /** First step in the document, and one past the last one. */
     this.from = 0;
@@ -168,12 +167,7 @@ export class Timeline {
       return;
     }
     cells.replaceChildren(
-      ...runs.map(({ state, text }) => {
-        const run = document.createElement("b");
-        run.className = `byte ${state}`;
-        run.textContent = text;
-        return run;
-      }),
+      ...runs.map(({ state, text }) => make("b", { className: `byte ${state}` }, text)),
     );
     if (bytes.length > MOST_BYTES) cells.append(` … ${bytes.length - MOST_BYTES} more`);
   }
@@ -243,20 +237,18 @@ function runsOf(recording, n, bytes, waiting) {
 
 /** @param {Recording} recording @param {number} n */
 function makeChip(recording, n) {
-  const chip = document.createElement("span");
-  chip.id = `step-${n}`;
-  chip.dataset.step = String(n);
-  chip.setAttribute("role", "option");
   const text = recording.tracks.held.text(n, n + 1);
-  chip.className = recording.step(n).special ? "chip skipped" : "chip";
-  const cells = document.createElement("span");
-  cells.className = "cells";
-  const label = document.createElement("span");
-  label.className = "released";
-  label.dir = "auto";
-  label.textContent = text ? shortened(visible(text.slice(0, 8 * MOST_LABEL))) : "·";
+  const shown = text ? shortened(visible(text.slice(0, 8 * MOST_LABEL))) : "·";
+  const className = recording.step(n).special ? "chip skipped" : "chip";
   // One formatting context for each chip.
-  chip.append(cells, document.createElement("br"), label);
+  const chip = make(
+    "span",
+    { id: `step-${n}`, role: "option", className },
+    make("span", { className: "cells" }),
+    make("br"),
+    make("span", { className: "released", dir: "auto" }, shown),
+  );
+  chip.dataset.step = String(n);
   return chip;
 }
 
@@ -265,15 +257,6 @@ function shortened(text) {
   const characters = [...text.slice(0, 4 * MOST_LABEL)];
   if (characters.length <= MOST_LABEL) return text;
   return `${characters.slice(0, MOST_LABEL - 1).join("")}…`;
-}
-
-/** @param {string} where @param {() => void} act */
-function makeMore(where, act) {
-  const more = document.createElement("button");
-  more.type = "button";
-  more.className = `more ${where}`;
-  more.addEventListener("click", act);
-  return more;
 }
 
 /** A longer text is quoted by its first characters. */

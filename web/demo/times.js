@@ -6,7 +6,7 @@
  * uPlot draws them. It is loaded from this bridge when the tab is opened for the first time.
  */
 
-import { element } from "./dom.js";
+import { element, make } from "./dom.js";
 
 /** @typedef {import("./recording.js").Recording} Recording */
 /** @typedef {import("uplot")} Plot */
@@ -102,14 +102,11 @@ export async function drawTimes(recording, painted) {
 function say(sentence) {
   plot?.destroy();
   plot = undefined;
-  const note = document.createElement("p");
-  note.textContent = sentence;
-  panel.replaceChildren(note);
+  panel.replaceChildren(make("p", {}, sentence));
 }
 
 async function load() {
-  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: STYLE });
-  document.head.append(style);
+  document.head.append(make("link", { rel: "stylesheet", href: STYLE }));
   return (await import(LIBRARY)).default;
 }
 
@@ -140,8 +137,8 @@ function marksOf(corners) {
 
 /** A colour of the palette, as the canvas takes it. @param {string} name */
 function resolved(name) {
-  const probe = document.createElement("span");
-  probe.className = `lane${name.slice(1)}`;
+  const probe = make("span");
+  probe.style.color = `var(${name})`;
   panel.append(probe);
   const { color } = getComputedStyle(probe);
   probe.remove();
@@ -198,14 +195,13 @@ const positive = (value) => (value > 0 ? value : null);
  * @param {number} every  Of how many steps one is drawn.
  */
 function summary(values, unit, every) {
-  const line = document.createElement("p");
-  line.append(`Medians of what took longer than 0 ms, for each ${unit}: `);
+  const line = make("p", {}, `Medians of what took longer than 0 ms, for each ${unit}: `);
   LANES.forEach(({ label, colour, sign }, n) => {
     const known = (values[n] ?? []).filter((value) => value !== null).sort((a, b) => a - b);
     const middle = known[known.length >> 1];
-    const lane = document.createElement("b");
-    lane.className = `lane${colour.slice(1)}`;
-    lane.textContent = `${sign} ${label} ${middle === undefined ? "–" : `${short(middle)} ms`}`;
+    const time = middle === undefined ? "–" : `${short(middle)} ms`;
+    const lane = make("b", {}, `${sign} ${label} ${time}`);
+    lane.style.color = `var(${colour})`;
     line.append(lane, " ");
   });
   if (every > 1) line.append(`Of every ${every} ${unit}s, the longest times are drawn.`);

@@ -8,6 +8,9 @@
  * @typedef {object} Sign  A U+FFFD in the decoded text.
  * @property {number} at  Where in the stream the bytes begin that it stands for.
  * @property {boolean} genuine  Whether its own bytes came, EF BF BD.
+ *
+ * @typedef {{replaced: number[], signs: Sign[]}} Found  The positions that are known to be replaced
+ *   now, and each U+FFFD that the decoder's text has now.
  */
 
 /** Reads bytes, and remembers those that are not UTF-8. */
@@ -24,17 +27,12 @@ export class Utf8Reader {
   #lower = 0x80;
   #upper = 0xbf;
   #value = 0;
+  /** What the bytes of the last call have shown. @type {Found} */
+  #found = { replaced: [], signs: [] };
 
-  /**
-   * @param {Uint8Array} bytes
-   * @returns {{replaced: number[], signs: Sign[]}}  The positions that are known to be replaced
-   *   now, and each U+FFFD that the decoder's text has now.
-   */
+  /** @param {Uint8Array} bytes */
   feed(bytes) {
-    /** @type {number[]} */
-    const replaced = [];
-    /** @type {Sign[]} */
-    const signs = [];
+    this.#found = { replaced: [], signs: [] };
     for (const byte of bytes) {
       const open = this.needed > 0;
       if (open && byte >= this.#lower && byte <= this.#upper) {
@@ -42,16 +40,17 @@ export class Utf8Reader {
         this.#upper = 0xbf;
         this.#value = (this.#value << 6) | (byte & 0x3f);
         if (++this.seen === this.needed) {
-          if (this.#value === 0xfffd) signs.push({ at: this.length - 2, genuine: true });
+          if (this.#value === 0xfffd)
+            this.#found.signs.push({ at: this.length - 2, genuine: true });
           this.seen = this.needed = 0;
         }
       } else {
-        if (open) this.#replaceOpen(replaced, signs);
-        this.#begin(byte, replaced, signs);
+        if (open) this.#replaceOpen();
+        this.#begin(byte);
       }
       this.length++;
     }
-    return { replaced, signs };
+    return this.#found;
   }
 
   /** Whole characters have come, between characters. @param {number} size  Of their bytes. */
@@ -59,28 +58,17 @@ export class Utf8Reader {
     this.length += size;
   }
 
-  /**
-   * The stream is over: an open character is replaced.
-   * @returns {{replaced: number[], signs: Sign[]}}
-   */
+  /** The stream is over: an open character is replaced. */
   flush() {
-    /** @type {number[]} */
-    const replaced = [];
-    /** @type {Sign[]} */
-    const signs = [];
-    if (this.needed) this.#replaceOpen(replaced, signs);
-    return { replaced, signs };
+    this.#found = { replaced: [], signs: [] };
+    if (this.needed) this.#replaceOpen();
+    return this.#found;
   }
 
-  /** @param {number} byte @param {number[]} replaced @param {Sign[]} signs */
-  #begin(byte, replaced, signs) {
+  /** @param {number} byte */
+  #begin(byte) {
     if (byte < 0x80) return;
-    if (byte < 0xc2 || byte > 0xf4) {
-      this.replaced.add(this.length);
-      replaced.push(this.length);
-      signs.push({ at: this.length, genuine: false });
-      return;
-    }
+    if (byte < 0xc2 || byte > 0xf4) return this.#replace(this.length, this.length + 1);
     this.seen = 1;
     this.needed = byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
     this.#value = byte & (0x7f >> this.needed);
@@ -88,15 +76,19 @@ export class Utf8Reader {
     this.#upper = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
   }
 
-  /** @param {number[]} replaced @param {Sign[]} signs */
-  #replaceOpen(replaced, signs) {
-    signs.push({ at: this.length - this.seen, genuine: false });
-    for (let at = this.length - this.seen; at < this.length; at++) {
-      this.replaced.add(at);
-      replaced.push(at);
-    }
+  #replaceOpen() {
+    this.#replace(this.length - this.seen, this.length);
     this.seen = this.needed = 0;
     this.#lower = 0x80;
     this.#upper = 0xbf;
+  }
+
+  /** One U+FFFD stands for some bytes. @param {number} from @param {number} to */
+  #replace(from, to) {
+    this.#found.signs.push({ at: from, genuine: false });
+    for (let at = from; at < to; at++) {
+      this.replaced.add(at);
+      this.#found.replaced.push(at);
+    }
   }
 }

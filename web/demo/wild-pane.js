@@ -7,7 +7,7 @@
  * second and when all is done.
  */
 
-import { address, element } from "./dom.js";
+import { address, element, writeParameter } from "./dom.js";
 import { nameDamage } from "./faults.js";
 import { TextPane } from "./panes.js";
 import { WildMarks } from "./wild-marks.js";
@@ -145,9 +145,7 @@ list.append(...WILD_RULES.map(({ id, name }) => new Option(name, id)));
 const wanted = address.get("rule");
 if (WILD_RULES.some(({ id }) => id === wanted)) list.value = wanted ?? "";
 list.addEventListener("change", () => {
-  const url = new URL(location.href);
-  url.searchParams.set("rule", list.value);
-  history.replaceState(null, "", url);
+  writeParameter("rule", list.value);
   restart();
   workOn();
 });

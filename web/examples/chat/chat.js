@@ -18,8 +18,8 @@ import {
   onOtherTabs,
   recallRun,
 } from "./history.js";
-import { make, MessageView } from "./message.js";
-import { addDelta, turns } from "./parts.js";
+import { make, makeButton, MessageView } from "./message.js";
+import { addDelta, contentOf, turns } from "./parts.js";
 
 /** @typedef {import("./history.js").Chat} Chat */
 /** @typedef {import("./history.js").Message} Message */
@@ -54,6 +54,7 @@ const SENTENCES = new Map([
   [4429, "The bridge is busy with other chats. Wait a moment, then try again."],
 ]);
 
+const CLOSED = "The page was closed before";
 const OFFLINE = "You are offline. This goes on by itself when the network is back.";
 
 let chat = newChat();
@@ -88,13 +89,9 @@ function sentenceOf(error) {
 
 /** @param {Message} message */
 function wordsIn(message) {
-  const text = message.parts
-    .filter(({ channel }) => channel === "content")
-    .map((part) => part.text)
-    .join("");
-  const words = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter(
-    ({ isWordLike }) => isWordLike,
-  ).length;
+  const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+  const segments = [...segmenter.segment(contentOf(message))];
+  const words = segments.filter(({ isWordLike }) => isWordLike).length;
   return words === 1 ? "1 word" : `${words} words`;
 }
 
@@ -175,23 +172,20 @@ function show(from = Math.max(0, chat.messages.length - SHOWN)) {
       ui.log.scrollTop = ui.log.scrollHeight - below;
       ui.log.focus();
     };
-    ui.log.append(
-      make(
-        "button",
-        { type: "button", className: "quiet earlier", onclick: more },
-        `Show ${Math.min(SHOWN, from)} earlier messages`,
-      ),
-    );
+    const label = `Show ${Math.min(SHOWN, from)} earlier messages`;
+    ui.log.append(makeButton(label, more, "quiet earlier"));
   }
-  messages
-    .slice(from)
-    .forEach((message, n) =>
-      ui.log.append(viewOf(message, from + n === messages.length - 1).element),
-    );
+  for (const message of messages.slice(from))
+    ui.log.append(viewOf(message, message === messages.at(-1)).element);
   if (!messages.length) ui.log.append(welcome());
-  ui.title.textContent = chat.title;
-  document.title = `${chat.title} · detok`;
+  showTitle(chat);
   follow();
+}
+
+/** @param {Chat} chat */
+function showTitle({ title }) {
+  ui.title.textContent = title;
+  document.title = `${title} · detok`;
 }
 
 function welcome() {
@@ -202,20 +196,12 @@ function welcome() {
     };
     return make("li", {}, make("button", { type: "button", dir, onclick: ask }, title));
   });
-  const recites = [
-    make("ul", {}, ...buttons),
-    make(
-      "p",
-      {},
-      "The engine here is a 1 MB model that can only recite its own texts. It answers anything else with noise, which may have broken characters of its own.",
-    ),
-  ];
-  return make(
-    "section",
-    { className: "welcome" },
-    make("h2", {}, "What would you like to read?"),
-    ...(buttons.length ? recites : []),
-  );
+  const recites =
+    "The engine here is a 1 MB model that can only recite its own texts. It answers anything else with noise, which may have broken characters of its own.";
+  const question = make("h2", {}, "What would you like to read?");
+  const section = make("section", { className: "welcome" }, question);
+  if (buttons.length) section.append(make("ul", {}, ...buttons), make("p", {}, recites));
+  return section;
 }
 
 function showButtons() {
@@ -232,12 +218,9 @@ function showButtons() {
 function ask(text) {
   if (current) return;
   if (!chat.messages.length) {
-    const letters = [...new Intl.Segmenter().segment(text.trim().split("\n")[0] ?? "")];
-    chat.title =
-      letters
-        .slice(0, 60)
-        .map(({ segment }) => segment)
-        .join("") + (letters.length > 60 ? "…" : "");
+    const [line = ""] = text.trim().split("\n");
+    const letters = Array.from(new Intl.Segmenter().segment(line), ({ segment }) => segment);
+    chat.title = letters.slice(0, 60).join("") + (letters.length > 60 ? "…" : "");
   }
   const question = /** @type {Message} */ ({ role: "user", parts: [{ channel: "content", text }] });
   lastView()?.removeAgain();
@@ -273,13 +256,8 @@ function begin(request) {
   const known = request.resume && last ? last : undefined;
   const message = /** @type {Message} */ ({ role: "assistant", parts: [] });
   const answer = connect("/stream", { ...request, granularity: "grapheme" });
-  current = {
-    chat: its,
-    message,
-    answer,
-    saved: performance.now(),
-    known: known ? sizeOf(known) : 0,
-  };
+  const saved = performance.now();
+  current = { chat: its, message, answer, saved, known: known ? sizeOf(known) : 0 };
   if (known) {
     its.messages.splice(-1, 1, message);
     const view = views.get(known);
@@ -298,8 +276,7 @@ function begin(request) {
     if (views.size > 2 * SHOWN) show();
     for (const one of its.messages.slice(-2))
       if (!views.has(one)) ui.log.append(viewOf(one, one === message).element);
-    ui.title.textContent = its.title;
-    document.title = `${its.title} · detok`;
+    showTitle(its);
   }
   save();
   listChats();
@@ -364,13 +341,8 @@ function begin(request) {
     listChats();
     showButtons();
     ui.held.textContent = "";
-    say(
-      failed
-        ? sentence
-        : reason === "cancelled"
-          ? "Stopped."
-          : `Answer complete, ${wordsIn(message)}.${sentence ? ` ${sentence}` : ""}`,
-    );
+    const complete = [`Answer complete, ${wordsIn(message)}.`, sentence].filter(Boolean);
+    say(failed || reason === "cancelled" ? sentence : complete.join(" "));
   });
 }
 
@@ -434,9 +406,7 @@ function confirming(button, question, action) {
 
 /** @param {string[]} ids */
 function forget(ids) {
-  if (current && ids.includes(current.chat.id)) {
-    current.answer.cancel();
-  }
+  if (current && ids.includes(current.chat.id)) current.answer.cancel();
   for (const id of ids) forgetChat(id);
   if (ids.includes(chat.id)) open(undefined);
   listChats();
@@ -458,17 +428,12 @@ function open(id) {
       begin({ resume: waited.run });
       return;
     }
-    last.end = {
-      reason: "error",
-      sentence: "The page was closed before this answer was complete.",
-    };
+    last.end = { reason: "error", sentence: `${CLOSED} this answer was complete.` };
   }
-  if (last?.role === "user")
-    chat.messages.push({
-      role: "assistant",
-      parts: [],
-      end: { reason: "error", sentence: "The page was closed before an answer came." },
-    });
+  if (last?.role === "user") {
+    const end = { reason: "error", sentence: `${CLOSED} an answer came.` };
+    chat.messages.push({ role: "assistant", parts: [], end });
+  }
   pinned = true;
   show();
   showButtons();
@@ -476,9 +441,17 @@ function open(id) {
   if (!current) say("");
 }
 
-function closeHistory() {
-  document.documentElement.classList.remove("with-history");
-  ui.showHistory.setAttribute("aria-expanded", "false");
+/** @param {boolean} shown */
+function showHistory(shown) {
+  document.documentElement.classList.toggle("with-history", shown);
+  ui.showHistory.setAttribute("aria-expanded", String(shown));
+}
+
+const isHistoryShown = () => document.documentElement.classList.contains("with-history");
+
+function leaveHistory() {
+  showHistory(false);
+  ui.showHistory.focus();
 }
 
 // ---------------------------------------------------------------- what the reader does
@@ -512,33 +485,27 @@ ui.stop.addEventListener("click", () => current?.answer.cancel());
 
 addEventListener("keydown", ({ key, isComposing }) => {
   if (key !== "Escape" || isComposing) return;
-  if (document.documentElement.classList.contains("with-history")) {
-    closeHistory();
-    ui.showHistory.focus();
-  } else current?.answer.cancel();
+  if (isHistoryShown()) leaveHistory();
+  else current?.answer.cancel();
 });
 
 at("new").addEventListener("click", () => {
-  closeHistory();
+  showHistory(false);
   open(undefined);
   ui.prompt.focus();
 });
 
 ui.showHistory.addEventListener("click", () => {
-  const shown = document.documentElement.classList.toggle("with-history");
-  ui.showHistory.setAttribute("aria-expanded", String(shown));
-  if (shown) at("new").focus();
+  showHistory(!isHistoryShown());
+  if (isHistoryShown()) at("new").focus();
 });
 
-at("hide-history").addEventListener("click", () => {
-  closeHistory();
-  ui.showHistory.focus();
-});
+at("hide-history").addEventListener("click", leaveHistory);
 
 confirming(ui.forget, "Delete all?", () => forget(allChats().map(({ id }) => id)));
 
 addEventListener("hashchange", () => {
-  closeHistory();
+  showHistory(false);
   open(location.hash.slice(1));
 });
 

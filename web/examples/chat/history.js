@@ -41,10 +41,7 @@ function entries() {
 /** All chats, the latest first. Damaged ones are left out. @returns {Chat[]} */
 export function allChats() {
   return entries()
-    .flatMap(([, value]) => {
-      const chat = parse(value);
-      return chat ? [chat] : [];
-    })
+    .flatMap(([, value]) => parse(value) ?? [])
     .sort((one, other) => other.at - one.at);
 }
 

@@ -5,7 +5,7 @@
  */
 
 import { showMarkdown } from "/examples/built/markdown.js";
-import { callsIn } from "./parts.js";
+import { callsIn, contentOf } from "./parts.js";
 
 /** @typedef {import("./history.js").Message} Message */
 
@@ -28,6 +28,10 @@ export function make(tag, its = {}, ...children) {
   return element;
 }
 
+/** @param {string} label @param {() => void} onclick @param {string} [className] */
+export const makeButton = (label, onclick, className = "") =>
+  make("button", { type: "button", className, onclick }, label);
+
 /** A message's element, and how far the message has been painted into it. */
 export class MessageView {
   /**
@@ -45,19 +49,10 @@ export class MessageView {
   }
 
   #does;
-  /** @type {{element: HTMLElement, text: HTMLElement, painted: number, channel: string}[]} */
+  /** @type {{element: HTMLElement, text: HTMLElement, painted: number}[]} */
   #parts = [];
   #foot = make("div", { className: "foot" });
   #ended = false;
-
-  /** The content of the message, which Copy copies. */
-  get text() {
-    return this.message.parts
-      .filter(({ channel }) => channel === "content")
-      .map(({ text }) => text)
-      .join("")
-      .trim();
-  }
 
   /** Paint the text that came since the last call. */
   paint() {
@@ -88,10 +83,9 @@ export class MessageView {
     let element = /** @type {HTMLElement} */ (text);
     if (channel === "reasoning")
       element = make("details", { className: "reasoning" }, make("summary", {}, "Reasoning"), text);
-    if (channel === "tool_call")
-      element = make("figure", { className: "call" }, make("figcaption", {}, "Tool call"), text);
+    if (channel === "tool_call") element = callFigure("Tool call", text);
     this.#foot.before(element);
-    return { element, text, painted: 0, channel };
+    return { element, text, painted: 0 };
   }
 
   #finish() {
@@ -99,45 +93,32 @@ export class MessageView {
     this.#parts.forEach((shown, n) => {
       const part = parts[n];
       if (part?.channel === "tool_call")
-        shown.element.replaceWith(...callsIn(part).map(callFigure));
+        shown.element.replaceWith(...callsIn(part).map(finishedCall));
     });
     if (end?.sentence)
       this.#foot.append(
         make("p", { className: end.reason === "error" ? "end wrong" : "end" }, end.sentence),
       );
-    const copied = this.text;
-    if (copied) {
-      this.#foot.append(
-        make(
-          "button",
-          { type: "button", className: "quiet", onclick: () => this.#does.onCopy(copied) },
-          "Copy",
-        ),
-      );
-    }
-    const again = this.#does.onAgain;
-    if (again) {
-      const label = end?.reason === "error" ? "Try again" : "Ask again";
-      this.#foot.append(
-        make("button", { type: "button", className: "quiet again", onclick: again }, label),
-      );
-    }
+    const { onCopy, onAgain } = this.#does;
+    const copied = contentOf(this.message).trim();
+    if (copied) this.#foot.append(makeButton("Copy", () => onCopy(copied), "quiet"));
+    const label = end?.reason === "error" ? "Try again" : "Ask again";
+    if (onAgain) this.#foot.append(makeButton(label, onAgain, "quiet again"));
   }
 }
 
+/** @param {string} said @param {HTMLElement} text */
+const callFigure = (said, text) =>
+  make("figure", { className: "call" }, make("figcaption", {}, said), text);
+
 /** @param {import("./parts.js").ToolCall} call */
-function callFigure({ name, arguments: given, text }) {
+function finishedCall({ name, arguments: given, text }) {
   const said =
     name === undefined
       ? "A tool call that cannot be read"
       : `Asks for the tool ${name}, which this page does not run`;
   const shown = name === undefined ? text : JSON.stringify(given, null, 2);
-  return make(
-    "figure",
-    { className: "call" },
-    make("figcaption", {}, said),
-    make("div", { className: "text", dir: "auto" }, shown),
-  );
+  return callFigure(said, make("div", { className: "text", dir: "auto" }, shown));
 }
 
 /** @param {HTMLElement} element @param {string} text */

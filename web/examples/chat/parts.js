@@ -23,6 +23,13 @@ export function addDelta(parts, { channel, text, ...more }) {
   Object.assign(part, more); // the name comes with the first delta, `complete` with the last
 }
 
+/** The text of a message without its reasoning and its calls. @param {Message} message */
+export const contentOf = ({ parts }) =>
+  parts
+    .filter(({ channel }) => channel === "content")
+    .map(({ text }) => text)
+    .join("");
+
 /**
  * The calls in a part: that of a format; or what is between tags, a JSON object or an array of
  * them.
