@@ -102,14 +102,17 @@ def texts_of(source: Any, first: int, end: int) -> list[Any]:
             token = stored.decode() or None
         else:
             try:
-                item = chain.entry(stored)
-                if item.kind == RAW:
-                    token = item.data[0] if joins and len(item.data) == 1 else None
+                chain.state = default
+                items = [chain.entry(stored)]
+                for stage in chain.items:  # some make a byte of a piece
+                    items = [each for item in items for each in stage.feed(item)]
+                if RAW in [item.kind for item in items]:
+                    is_byte = joins and len(items) == 1 and len(items[0].data) == 1
+                    token = items[0].data[0] if is_byte else None
                 else:
-                    chain.state = default
-                    token = chain.push(item) or None
-                    if chain.state != default:
-                        token = None
+                    token = "".join([chain.join.feed(item) for item in items]) or None
+                if chain.state != default:
+                    token = None
             except (DetokError, UnicodeError):
                 pass
         out.append(token)

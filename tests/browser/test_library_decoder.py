@@ -11,7 +11,7 @@ import random
 import pytest
 from bridge_rig import VOCABULARY
 from pushes import PUSHED, pushed
-from small_tokenizers import FAMILIES
+from small_tokenizers import FAMILIES, unigram_model
 
 import detok_py as d
 from detok_py import load_tokenizer
@@ -31,11 +31,15 @@ def test_each_push_gives_what_the_core_gives(library, runtime):
     assert seen == expected
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+FILES = {family: json.dumps(make()).encode() for family, make in FAMILIES.items()}
+FILES["model"] = unigram_model(True)  # with tokens for bytes
+
+
+@pytest.mark.parametrize("family", FILES)
 def test_a_stream_begins_as_its_tokenizer_says_whatever_streams_came_before(
     library, served, family
 ):
-    vocabulary = load_tokenizer(json.dumps(FAMILIES[family]()).encode()).vocabulary
+    vocabulary = load_tokenizer(FILES[family]).vocabulary
     served.given["small.detok"] = (200, {}, vocabulary.pack())
     rng = random.Random(family)
     usual = [i for i in range(len(vocabulary)) if i not in vocabulary.eos_ids]

@@ -171,6 +171,17 @@ def test_ids_through_the_table_give_with_each_push_what_the_stream_gives(options
         assert table.deltas(symbols) == expected
 
 
+@given(st.lists(st.integers(0, 4), max_size=8))
+def test_a_byte_that_a_stage_makes_of_a_piece_waits_for_the_rest_of_its_character(ids):
+    stages = [{"type": kind} for kind in ("Metaspace", "ByteFallback", "Fuse")]
+    pieces = ["▁a", "b", "<0xE4>", "<0xBD>", "<0xA0>"]
+    vocabulary = d.Vocabulary.from_pieces(pieces, {"type": "Sequence", "decoders": stages})
+    answer.kept_vocabularies[vocabulary.sha256] = vocabulary
+    table = Table({"vocabulary": vocabulary.sha256}, ids=True)
+    expected = decoded({}, d.Detokenizer(vocabulary), [*ids, None])
+    assert table.deltas([*ids, None]) == expected
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @given(st.lists(st.text("STOPa<thinkHello/> é👩", max_size=8), max_size=8))
 def test_text_through_the_table_gives_with_each_feed_what_the_stream_gives(options, texts):
