@@ -86,6 +86,29 @@ def _stream(options: str) -> "tuple[ChatStream, Any]":
     return known
 
 
+def _told(future: Any) -> str:
+    """Return a state as a text that can cross: JSON, but a marker (formats/values.py) is "\\1" and
+    four hex digits. It is a lone surrogate, which no UTF-8 has (RFC 3629, section 3).
+
+    >>> _told(["é", "\\ud801"])
+    '["é", "\\x01d801"]'
+    """
+    told = json.dumps(future, ensure_ascii=False)
+    if max(told) < "\ud800":
+        return told
+    return "".join([c if c < "\ud800" or c > "\udfff" else f"\x01{ord(c):04x}" for c in told])
+
+
+def _untold(told: str) -> Any:
+    """Return the state of a text of `_told`.
+
+    >>> _untold('["é", "\\x01d801"]') == ["é", "\\ud801"]
+    True
+    """
+    first, *rest = told.split("\x01")
+    return json.loads(first + "".join([chr(int(each[:4], 16)) + each[4:] for each in rest]))
+
+
 def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
     held, tokens = chat.held_bytes, takes_tokens(chat)
     if tokens and held:
@@ -93,7 +116,7 @@ def _crossed_state(chat: ChatStream, future: Any) -> list[Any]:
         future = chat._future
     text_held = chat.held_text
     # Half a character can make held text certain, so no text just passes.
-    passes, told = None, json.dumps(future)
+    passes, told = None, _told(future)
     if not held or (tokens and not text_held):
         key = id(chat), told
         if key not in _passing:
@@ -187,7 +210,7 @@ def fan(options: str, state: str, held: str, symbols: str) -> str:
 
 def _begin_in(chat: ChatStream, state: str, held: str) -> Any:
     """Put a stream into a state that came from JavaScript; return the state."""
-    chat._future = json.loads(state)
+    chat._future = _untold(state)
     if held:
         hold(chat, bytes.fromhex(held))
     return chat._future

@@ -53,6 +53,30 @@ def test_connect_reads_the_format_that_the_bridge_names(library, monkeypatch, ru
     assert plain["calls"] == []
 
 
+FED = """async ([options, answers]) => {
+  const out = [];
+  for (const pushes of answers) {
+    const decoder = await lib.createDecoder({ ...options, output: "deltas" });
+    const deltas = [];
+    for (const push of pushes) {
+      deltas.push(decoder.feed(new TextEncoder().encode(push)));
+      deltas.push(await decoder.ready());
+    }
+    deltas.push(decoder.flush(), await decoder.ready());
+    out.push(deltas.flat().map(({ channel, text }) => [channel, text]));
+  }
+  return out;
+}"""
+
+
+@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
+def test_a_tag_that_opens_no_call_is_text_when_its_state_has_crossed(library, runtime):
+    options = {"runtime": runtime, "format": FORMAT}
+    [deltas] = library.evaluate(FED, [options, [list("x<tool_call>y</tool_call>")]])
+    assert {channel for channel, _ in deltas} == {"content"}
+    assert "".join([text for _, text in deltas]) == "x<tool_call>y</tool_call>"
+
+
 def test_an_answer_that_ends_in_a_call_says_that_it_is_not_complete(library):
     answer = library.evaluate(CONNECT, asked(CUT, format=FORMAT))
     [call] = answer["calls"]
