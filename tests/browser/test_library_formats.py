@@ -77,6 +77,13 @@ def test_a_tag_that_opens_no_call_is_text_when_its_state_has_crossed(library, ru
     assert "".join([text for _, text in deltas]) == "x<tool_call>y</tool_call>"
 
 
+def test_deltas_of_a_chunk_are_the_same_whatever_streams_came_before(library):
+    calls = "<tool_call>a</tool_call><tool_call>b</tool_call>"
+    options = {"runtime": "micropython", "tools": True}
+    [_, deltas] = library.evaluate(FED, [options, [list(calls), ["a" + calls]]])
+    assert deltas == [["content", "a"], ["tool_call", "a"], ["tool_call", "b"]]
+
+
 def test_an_answer_that_ends_in_a_call_says_that_it_is_not_complete(library):
     answer = library.evaluate(CONNECT, asked(CUT, format=FORMAT))
     [call] = answer["calls"]

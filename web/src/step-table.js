@@ -181,7 +181,8 @@ export function find(state, symbol) {
       say([next.channel, next.lead + part]);
       next = next.then ?? next;
     } else {
-      const step = next.steps.get(part);
+      // Where no text passes, only Python knows which deltas are one.
+      const step = next.blocked && next.steps.get(part);
       if (!step) return undefined;
       step.deltas.forEach(say);
       next = step.next;
