@@ -95,11 +95,11 @@ def reason_to_leave_out(path: Path) -> str | None:
             # The wheel for browsers has the folders that run there (tools/layout.py).
             if missing(".".join(name.split(".")[:2])):
                 return f"imports {name}, which does not run in a page"
-        elif top.startswith("test_"):
-            for other in TESTS.rglob(f"{top}.py"):
+        elif others := list(TESTS.rglob(f"{top}.py")):
+            for other in others:
                 if reason := reason_to_leave_out(other):
                     return f"imports {top}, which {reason}"
-        elif top not in sys.modules and missing(top) and not list(TESTS.rglob(f"{top}.py")):
+        elif top not in sys.modules and missing(top):
             return f"needs the package {top}"
     return None
 

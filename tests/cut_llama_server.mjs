@@ -26,8 +26,8 @@ async function textOf(response) {
 
 /** @param {number} place */
 async function readCut(place) {
-  const proxy = await cutting(Number(url.port), [["down", place, "reset"]]);
-  const answer = `http://127.0.0.1:${proxy.port}/v1/chat/completions`;
+  const proxy = await cutting(url.href, [["down", place, "reset"]]);
+  const answer = `${proxy.address}/v1/chat/completions`;
   const text = await textOf(resumingFetch(answer, request));
   proxy.close();
   return text;
