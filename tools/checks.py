@@ -268,9 +268,8 @@ CHECKS: dict[str, tuple[str, Callable[[str], Outcome]]] = {
 TIERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "check": (("lint", "types"), ("unit",)),
     "test": (
-        ("lint", "types", "node", "collect"),
-        ("unit",),
-        ("pyodide",),
+        ("lint", "types", "collect"),
+        ("unit", "node", "pyodide"),
         ("chromium", "firefox"),
     ),
     "test-all": (("unit", "webkit"), ("pyodide",), ("chromium", "firefox")),

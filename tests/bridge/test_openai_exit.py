@@ -775,6 +775,7 @@ ENDS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("headers", ["", f"X-Detok-Run: {RUN}\r\n"])
 @pytest.mark.parametrize("end", list(ENDS))
 async def test_a_client_that_reads_slowly_gets_the_end(end, headers):
