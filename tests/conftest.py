@@ -6,6 +6,7 @@ that don't run there). The start of the run lists the left-out modules with thei
 """
 
 import ast
+import functools
 import importlib.util
 import json
 import os
@@ -83,6 +84,7 @@ def missing(name: str) -> bool:
     return not part or not hasattr(importlib.import_module(package), part)
 
 
+@functools.cache
 def reason_to_leave_out(path: Path) -> str | None:
     """Return why a test file cannot run inside Pyodide, or None."""
     if re.search(r"^pytestmark\b.*\bnative\b", path.read_text(encoding="utf-8"), re.MULTILINE):
