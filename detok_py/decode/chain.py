@@ -121,13 +121,9 @@ class Chain:
 
     def _from(self, stage: int, items: list[Item]) -> str:
         """Send items through the rules from the item stage numbered `stage` on."""
-        return "".join([self.join.feed(item) for item in self.staged(items, stage)])
-
-    def staged(self, items: list[Item], stage: int = 0) -> list[Item]:
-        """Return what the item stages from that numbered `stage` on make of items."""
         for each in self.items[stage:]:
             items = [out for item in items for out in each.feed(item)]
-        return items
+        return "".join([self.join.feed(item) for item in items])
 
     def flush(self) -> str:
         """End the stream; return what was held."""

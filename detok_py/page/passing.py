@@ -103,7 +103,9 @@ def texts_of(source: Any, first: int, end: int) -> list[Any]:
         else:
             try:
                 chain.state = default
-                items = chain.staged([chain.entry(stored)])  # a stage may make a byte of a piece
+                items = [chain.entry(stored)]
+                for stage in chain.items:  # some make a byte of a piece
+                    items = [each for item in items for each in stage.feed(item)]
                 if RAW in [item.kind for item in items]:
                     is_byte = joins and len(items) == 1 and len(items[0].data) == 1
                     token = items[0].data[0] if is_byte else None
