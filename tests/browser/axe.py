@@ -19,6 +19,19 @@ def violations(page: Any) -> list[Any]:
     return found
 
 
+def small_targets(page: Any, selector: str) -> list[str]:
+    """Return which of these elements are less than 24 pixels high or wide (WCAG 2.2, 2.5.8)."""
+    found: list[str] = page.evaluate(
+        """(selector) => [...document.querySelectorAll(selector)]
+          .filter((one) => one.checkVisibility())
+          .map((one) => [one.outerHTML, one.getBoundingClientRect()])
+          .filter(([, { width, height }]) => Math.min(width, height) < 24)
+          .map(([markup]) => markup)""",
+        selector,
+    )
+    return found
+
+
 def faults(page: Any) -> list[Any]:
     """Return its violations, and its width if that is more than the window's."""
     wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import browsers
 import pytest
 from chat_fixtures import fixtures
+from complaints import heard
 from frame_proxy import CuttingProxy
-from library_rig import LibraryServer
+from library_rig import LibraryServer, wait_for_library
 from playwright.sync_api import Error, expect
 from served_bridge import Bridge
 from static_folder import serving
@@ -195,23 +196,14 @@ def bridge() -> Any:
 @pytest.fixture
 def start_bridge() -> Any:
     """Start bridges that belong to one test."""
-    bridges: list[Bridge] = []
+    with contextlib.ExitStack() as stack:
 
-    def start(*options: str) -> Bridge:
-        bridges.append(Bridge(*options))
-        return bridges[-1]
+        def start(*options: str) -> Bridge:
+            bridge = Bridge(*options)
+            stack.callback(bridge.stop)
+            return bridge
 
-    yield start
-    for one in bridges:
-        one.stop()
-
-
-def heard(page: Any) -> list[str]:
-    """Return a list that takes the console's messages of a page, and its errors."""
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: complaints.append(f"pageerror: {error}"))
-    return complaints
+        yield start
 
 
 class DemoPage:
@@ -397,15 +389,8 @@ def new_demo(page: Any) -> Any:
 @pytest.fixture
 def cutting_proxy() -> Any:
     """Make proxies that cut."""
-    proxies: list[CuttingProxy] = []
-
-    def make(target: str) -> CuttingProxy:
-        proxies.append(CuttingProxy(target))
-        return proxies[-1]
-
-    yield make
-    for one in proxies:
-        one.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda target: stack.enter_context(contextlib.closing(CuttingProxy(target)))
 
 
 # --------------------------------------------------- the client library, in pages of the tests' own
@@ -414,9 +399,8 @@ def cutting_proxy() -> Any:
 @pytest.fixture(scope="session")
 def served() -> Any:
     """A bridge that also serves the pages in tests/browser/pages/."""
-    server = LibraryServer()
-    yield server
-    server.close()
+    with contextlib.closing(LibraryServer()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -432,7 +416,7 @@ def open_library(browser: Any, served: LibraryServer, browser_context_args: dict
         page = context.new_page()
         page.complaints = heard(page)
         page.goto(f"{served.url}/pages/{kind}.html")
-        page.wait_for_function("() => window.lib")
+        wait_for_library(page)
         return page
 
     yield open_page
@@ -471,7 +455,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Any:
         with contextlib.suppress(Error, AssertionError):
             for page in {item.funcargs.get(name) for name in ("library", "either_page")} - {None}:
                 page.reload()
-                page.wait_for_function("() => window.lib")
+                wait_for_library(page)
             if "booted" in item.funcargs:
                 item.funcargs["booted"].open()
     return report

@@ -30,6 +30,16 @@ from detok_py.bridge.stream import Bridge
 from detok_py.protocol import wire
 
 PAGES = Path(__file__).parent / "pages"
+URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
+
+
+def scripted(text: str, cut: str = "byte", pace: float = 0, **params: Any) -> dict[str, Any]:
+    """Return the part of a request that lets the scripted engine say a text."""
+    return {"params": {"engine": "scripted", "text": text, "cut": cut, "pace": pace, **params}}
+
+
+def wait_for_library(page: Any) -> None:
+    page.wait_for_function("() => window.lib")
 
 
 class Pages(Assets):

@@ -3,16 +3,12 @@ machine. Both have 0 successes.
 """
 
 import copy
-import http.server
-from pathlib import Path
 from typing import Any
 
 import pytest
+from library_rig import scripted
 from local_server import local_server
-
-from detok_py.bridge.assets import TYPES
-
-ROOT = Path(__file__).resolve().parents[2]
+from static_folder import Lenient
 
 PROBE = """async (base) => {
   const socket = (protocols) => new Promise((resolve) => {
@@ -46,25 +42,10 @@ PROBE = """async (base) => {
 }"""
 
 
-class Stranger(http.server.BaseHTTPRequestHandler):
-    """A page that somebody else serves, with the library on it."""
-
-    def do_GET(self) -> None:
-        folder, _, name = self.path.lstrip("/").partition("/")
-        file = ROOT / {"src": "web/src", "runtime": ".build/runtime"}.get(folder, "nowhere") / name
-        body = b"<!doctype html><link rel=icon href=data:,><title>elsewhere</title>"
-        kind = "text/html"
-        if file.is_file():
-            body, kind = file.read_bytes(), TYPES.get(file.suffix, "application/octet-stream")
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.end_headers()
-        self.wfile.write(body)
-
-
 @pytest.fixture
 def stranger() -> Any:
-    with local_server(Stranger) as server:
+    """Somebody else's server, with the library on it; what is not there is a page of it too."""
+    with local_server(Lenient) as server:
         yield server.url
 
 
@@ -175,6 +156,7 @@ def test_a_page_of_another_origin_connects_with_the_bridge_s_token(
     token = "a-token-of-sixteen-or-more"
     monkeypatch.setenv("DETOK_TOKEN", token)
     bridge = start_bridge("--engine", "scripted", "--allow-origin", stranger)
+    stream = bridge.url.replace("http", "ws") + "/stream"
     page.goto(stranger + "/")
     got = page.evaluate(
         """async ([url, options]) => {
@@ -185,13 +167,6 @@ def test_a_page_of_another_origin_connects_with_the_bridge_s_token(
           const { reason, error } = await answer.finished;
           return [text, reason, error?.message ?? ""];
         }""",
-        [
-            bridge.url.replace("http", "ws") + "/stream",
-            {
-                "token": token,
-                "prompt": "café 🌦️",
-                "params": {"engine": "scripted", "cut": "byte", "pace": 0},
-            },
-        ],
+        [stream, {"token": token, "prompt": "", **scripted("café 🌦️")}],
     )
     assert got == ["café 🌦️", "eos", ""]

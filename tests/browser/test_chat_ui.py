@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 import pytest
-from axe import faults
+from axe import faults, small_targets
+from complaints import WRONG, heard
 from frame_proxy import FrameProxy
 from media import emulate
 from playwright.sync_api import expect
@@ -29,16 +30,13 @@ class ChatPage:
 
     def __init__(self, page: Any, url: str) -> None:
         self.page, self.url = page, url
-        self.complaints: list[str] = []
-        page.on("console", lambda message: self._heard(message.type, message.text))
-        page.on("pageerror", lambda error: self._heard("error", str(error)))
+        self._heard = heard(page, *WRONG)
 
-    def _heard(self, kind: str, text: str) -> None:
+    @property
+    def complaints(self) -> list[str]:
         # The browser itself reports a cut socket and a missing bridge in the console.
-        if kind in ("error", "warning") and not any(
-            word in text for word in ("WebSocket", "/stream", "ERR_CONNECTION", "ERR_INTERNET")
-        ):
-            self.complaints.append(f"{kind}: {text}")
+        own = re.compile("WebSocket|/stream|ERR_CONNECTION|ERR_INTERNET")
+        return [said for said in self._heard if not own.search(said)]
 
     def open(self, hash: str = "") -> "ChatPage":
         self.page.goto(f"{self.url}/examples/chat/{hash}")
@@ -253,14 +251,14 @@ def test_a_reload_in_the_middle_of_an_answer_loses_nothing(proxied: Any) -> None
 @pytest.mark.full
 def test_a_page_that_was_closed_in_the_middle_reports_it_and_can_ask_again(proxied: Any) -> None:
     chat, proxy = proxied
-    proxy.pause = 0.02
+    proxy.stop_before = b'"finished"'
     chat.send("hello")
     chat.wait_for_text()
     address = chat.page.url
     chat.page.goto(chat.url + "/examples/")
     # Another tab has the chats, but does not know which answer this tab waited for.
     chat.page.evaluate("sessionStorage.clear()")
-    proxy.pause = 0
+    proxy.go.set()
     chat.page.goto(address)
     assert "closed before" in str(chat.page.locator(".end.wrong").text_content())
     chat.page.get_by_role("button", name="Try again").click()
@@ -387,7 +385,7 @@ def test_everything_by_keyboard(proxied: Any) -> None:
     page.keyboard.type("two")
     assert prompt.input_value() == "one\ntwo"
     prompt.fill("hello")
-    proxy.pause = 0.2
+    proxy.stop_before = b'"finished"'
     page.keyboard.press("Enter")
     chat.wait_for_text()
     page.keyboard.press("Tab")
@@ -396,7 +394,6 @@ def test_everything_by_keyboard(proxied: Any) -> None:
     chat.wait()
     # The button with the focus has disappeared; the next keystroke goes into the next message.
     assert page.evaluate(focused) == "prompt"
-    proxy.pause = 0
     for words in ("Ask again", "Copy", "Copy"):
         page.keyboard.press("Shift+Tab")
         assert page.evaluate(focused) == words
@@ -423,11 +420,7 @@ def test_enter_while_an_input_method_composes_does_not_send(chat: Any) -> None:
 @pytest.mark.full
 def test_every_target_is_at_least_24_pixels_high_and_wide(chat: Any) -> None:
     chat.ask("think")
-    small = chat.page.evaluate("""() => [...document.querySelectorAll("button, a:not(.skip), summary, textarea")]
-      .filter((element) => element.checkVisibility())
-      .map((element) => [element.textContent, element.getBoundingClientRect()])
-      .filter(([, { width, height }]) => width < 24 || height < 24).map(([words]) => words)""")
-    assert small == []
+    assert small_targets(chat.page, "button, a:not(.skip), summary, textarea") == []
 
 
 # ---------------------------------------------------------------- reading

@@ -8,9 +8,11 @@ import subprocess
 from typing import Any
 
 import pytest
+from complaints import WRONG, heard
 from documents import ROOT, Block, blocks
 from playwright.sync_api import expect
 from small_tokenizers import byte_level
+from transfer import sse
 
 from detok_py import Vocabulary
 
@@ -94,21 +96,16 @@ def page_of(block: Block, sha256: str) -> str:
 @pytest.fixture
 def reader(page: Any, bridge: Any, tmp_path: Any) -> Any:
     """Open a block as a page of the bridge, with the addresses that the documents name."""
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    wrong = ("error", "warning")
-    page.on("console", lambda said: complaints.append(said.text) if said.type in wrong else None)
+    complaints = heard(page, *WRONG)
     pieces = [PIECES.get(i) for i in range(max(PIECES) + 1)]
     bytes_only = Vocabulary.from_bytes([bytes([i]) for i in range(256)] + [b"ab"] * 24)
-    events = [{"choices": [{"index": 0, "delta": {"content": text}}]} for text in EVENTS]
-    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
     plain = "text/plain; charset=utf-8"
     given: dict[str, tuple[str, str | bytes]] = {
         "/answer": (plain, TEXT + "</s> and nothing more"),
         "/v1/raw": (plain, TEXT + "</s> and nothing more"),
         "/llama3.detok": ("application/octet-stream", Vocabulary.from_bytes(pieces).pack()),
         "/qwen3.detok": ("application/octet-stream", bytes_only.pack()),
-        "/v1/chat/completions": ("text/event-stream", stream),
+        "/v1/chat/completions": ("text/event-stream", sse(*EVENTS) + b"data: [DONE]\n\n"),
     }
 
     def serve(path: str, kind: str, body: str | bytes) -> None:

@@ -2,7 +2,6 @@
 under the bridge's own policy.
 """
 
-import http.server
 import json
 import re
 import subprocess
@@ -11,9 +10,12 @@ from typing import Any
 
 import pytest
 from axe import faults
+from complaints import WRONG, heard
+from library_rig import scripted
 from local_server import local_server
 from packed import built_once
 from playwright.sync_api import expect
+from static_folder import Lenient
 from stock_llama_server import llama_server
 
 from detok_py.bridge.engines.recite import texts
@@ -81,14 +83,8 @@ class Example:
 
     def __init__(self, page: Any, url: str) -> None:
         self.page, self.url = page, url
-        self.complaints: list[str] = []
+        self.complaints = heard(page, *WRONG)
         page.add_init_script(UNTIL)
-        page.on("console", lambda message: self._heard(message.type, message.text))
-        page.on("pageerror", lambda error: self._heard("error", str(error)))
-
-    def _heard(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(f"{kind}: {text}")
 
     def open(self, name: str) -> Any:
         self.page.goto(f"{self.url}/examples/{name}.html")
@@ -222,24 +218,6 @@ def test_the_ai_sdk(example: Any) -> None:
     # White space alone makes no part; white space at the beginning of a part stays.
     shown = f"({REASONING}){ANSWER}"
     expect(page.locator("main")).to_have_text(re.compile(re.escape(shown)))
-
-
-class Lenient(http.server.SimpleHTTPRequestHandler):
-    """A plain static server without a policy: the examples, the runtime, and PyScript as its
-    package has it.
-    """
-
-    roots = {
-        "pyscript": "node_modules/@pyscript/core/dist",
-        "runtime": ".build/runtime",
-        "wheels": ".build/runtime",
-        "src": "web/src",
-        "examples": "web/examples",
-    }
-
-    def translate_path(self, path: str) -> str:
-        folder, _, name = path.split("?")[0].lstrip("/").partition("/")
-        return str(ROOT / self.roots.get(folder, "nowhere") / name)
 
 
 @pytest.fixture
@@ -397,7 +375,7 @@ def test_unmounting_cancels_the_answer_and_asking_again_cancels_the_first(
           mounted.unmount();
           return [fresh, (await second).reason, text.startsWith(mounted.answer.text), mounted.answer.text.length < text.length];
         }""",
-        [scripted(LONG, 400), LONG],
+        [SLOWLY, LONG],
     )
     assert seen == ["cancelled", "cancelled", True, True]
 
@@ -417,7 +395,7 @@ def test_a_quick_answer_is_rendered_at_most_once_a_frame(example: Any) -> None:
           await new Promise((resolve) => setTimeout(resolve, 100));
           return [mounted.renders - before, frames, mounted.answer.text];
         }""",
-        scripted(LONG * 4, 4000),
+        scripted(LONG * 4, pace=4000),
     )
     assert text == LONG * 4
     # The end is rendered at once, in addition to the frames.
@@ -442,7 +420,7 @@ def test_vue_shows_an_answer_once_a_frame_and_unmounting_cancels_it(example: Any
           mounted.unmount();
           return [reason, status, text, renders <= frames + 2, (await second).reason];
         }""",
-        [scripted(LONG * 4, 4000), scripted(LONG, 400)],
+        [scripted(LONG * 4, pace=4000), SLOWLY],
     )
     assert seen == ["eos", "ready", LONG * 4, True, "cancelled"]
 
@@ -470,7 +448,7 @@ def test_a_svelte_store_gives_its_state_at_once_and_cancels_with_its_last_reader
           leaveOther();
           return [first, reason, last.text, last.status, grows, states.length === count, (await second).reason];
         }""",
-        [scripted(LONG, 4000), scripted(LONG, 400)],
+        [scripted(LONG, pace=4000), SLOWLY],
     )
     assert seen == ["ready", "eos", LONG, "ready", True, True, "cancelled"]
 
@@ -512,11 +490,8 @@ def sdk_page(example: Any) -> Any:
     return example.blank()
 
 
-def scripted(text: str, pace: int = 0) -> dict[str, Any]:
-    return {"params": {"engine": "scripted", "text": text, "cut": "byte", "pace": pace}}
-
-
 LONG = "naïve 你好 👩‍🚀 שלום. " * 40
+SLOWLY = scripted(LONG, pace=100)  # for answers that do not come to their end
 BEGIN_CHAT = """async ([options, id]) => {
   await import("/examples/built/ai_sdk_chat.js");
   globalThis.mine = chat(options, id);
@@ -558,7 +533,7 @@ def test_a_chat_of_the_sdk_has_parts_for_text_reasoning_and_calls(sdk_page: Any)
 @pytest.mark.full
 def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_its_text(sdk_page: Any) -> None:
     page = sdk_page
-    page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "stopped"])
+    page.evaluate(BEGIN_CHAT, [SLOWLY, "stopped"])
     seen, *status = page.evaluate(f"""async () => {{
       const seen = ({TEXT_OF})();
       await mine.stop();
@@ -576,7 +551,7 @@ def test_a_chat_of_the_sdk_can_be_stopped_and_keeps_its_text(sdk_page: Any) -> N
 @pytest.mark.full
 def test_a_chat_of_the_sdk_resumes_its_answer_after_a_reload(sdk_page: Any) -> None:
     page = sdk_page
-    page.evaluate(BEGIN_CHAT, [scripted(LONG, 400), "reloaded"])
+    page.evaluate(BEGIN_CHAT, [scripted(LONG, pace=400), "reloaded"])
     page.reload()
     page.evaluate("""async () => {
       await import("/examples/built/ai_sdk_chat.js");
@@ -598,46 +573,6 @@ def test_a_chat_of_the_sdk_reports_an_error_in_one_sentence(sdk_page: Any) -> No
     }""")
     assert error[0] == "error"
     assert error[1].startswith("There is no parameter 'temprature'")
-
-
-@pytest.mark.full
-def test_a_chat_of_the_sdk_sends_every_turn_with_its_calls_and_results(
-    example: Any,
-) -> None:
-    page = example.blank()
-    sent = page.evaluate("""async () => {
-      const messages = [];
-      const { DetokTransport } = await import("/src/ai-sdk.js");
-      const post = Worker.prototype.postMessage;
-      const seen = new Promise((resolve) => {
-        Worker.prototype.postMessage = function (message, ...rest) {
-          if (message.call === "connect") resolve(JSON.parse(message.args[2]).messages);
-          return post.call(this, message, ...rest);
-        };
-      });
-      const call = { type: "dynamic-tool", toolName: "look", toolCallId: "1", state: "output-available", input: { at: 1 }, output: ["é"] };
-      const parts = [{ type: "reasoning", text: "hm" }, { type: "text", text: "One moment." }, call];
-      const turns = [{ id: "a", role: "user", parts: [{ type: "text", text: "hi" }] }, { id: "b", role: "assistant", parts }];
-      const stream = await new DetokTransport("/stream").sendMessages({ chatId: "sent", trigger: "submit-message", messages: turns });
-      const given = await seen;
-      await stream.pipeTo(new WritableStream());
-      return given;
-    }""")
-    assert sent == [
-        {"role": "user", "content": "hi"},
-        {
-            "role": "assistant",
-            "content": "One moment.",
-            "tool_calls": [
-                {
-                    "id": "1",
-                    "type": "function",
-                    "function": {"name": "look", "arguments": '{"at":1}'},
-                }
-            ],
-        },
-        {"role": "tool", "content": '["é"]', "tool_call_id": "1"},
-    ]
 
 
 # ---------------------------------------------------------------- the element
@@ -689,19 +624,18 @@ def test_the_element_reports_an_error_and_keeps_its_text(element_page: Any) -> N
 @pytest.mark.full
 def test_removing_the_element_cancels_and_moving_it_does_not(element_page: Any) -> None:
     seen = element_page.evaluate(
-        """async ([text]) => {
-          const params = { engine: "scripted", text, cut: "byte", pace: 400 };
-          const element = made({ request: { prompt: "", params } });
+        """async ([text, request]) => {
+          const element = made({ request: { prompt: "", ...request } });
           element.setAttribute("src", "/stream");
           await until(() => element.text.length >= 20);
           const frame = document.body.appendChild(document.createElement("main"));
           frame.append(element);
-          await new Promise((resolve) => setTimeout(resolve, 100));
+          await until(() => element.text.length >= 40);
           const moved = element.dataset.state;
           element.remove();
           return [moved, (await ended).reason, text.startsWith(element.text) && element.text.length < text.length];
         }""",
-        [LONG],
+        [LONG, SLOWLY],
     )
     assert seen == ["streaming", "cancelled", True]
 

@@ -12,8 +12,7 @@ import documents
 import pytest
 import test_glyphs_catalogue as catalogue
 from packed import ROOT, install, pack
-from test_page_copy_test import TEXT
-from transfer import copied_test
+from transfer import HARD_TO_QUOTE, copied_test
 
 from detok_py.glyphs.watch import GlyphWatch
 
@@ -191,7 +190,7 @@ def test_the_shell_form_has_the_options_and_the_verdict_of_detok_check(
 def test_the_test_that_the_page_copies_fails_where_each_chunk_is_decoded_alone(
     app, play, booted, chat_pages
 ):
-    booted.stream_text(TEXT, cut="byte")
+    booted.stream_text(HARD_TO_QUOTE, cut="byte")
     spec = copied_test(booted.page, "Playwright Test, of a chat page")
     for name, address in zip(("broken", "right"), chat_pages, strict=True):
         text = spec.replace("http://127.0.0.1:3000", address)

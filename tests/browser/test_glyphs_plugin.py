@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from test_page_copy_test import LAUNCH, run_pytest
+from pytest_runs import LAUNCH, run_pytest
 
 # One browser is enough for what pytest does; the catalogue runs in both.
 pytestmark = pytest.mark.only_browser("chromium")

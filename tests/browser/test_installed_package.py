@@ -6,6 +6,7 @@ import http.server
 import shutil
 
 import pytest
+from complaints import heard
 from packed import ROOT, install, pack, run
 from playwright.sync_api import expect
 from small_tokenizers import byte_level, write
@@ -90,7 +91,7 @@ def visit(page, site):
     """Open a page of the app; return its text. Whatever is asked of anybody else is refused, and
     fails the test.
     """
-    strangers, complaints = [], []
+    strangers, complaints = [], heard(page)
 
     def guard(route):
         if route.request.url.startswith((site + "/", "data:")):
@@ -100,8 +101,6 @@ def visit(page, site):
             route.abort()
 
     page.context.route("**/*", guard)
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
 
     def go(path, text=None):
         page.goto(site + path)

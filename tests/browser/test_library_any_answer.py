@@ -9,11 +9,12 @@ import threading
 from urllib.parse import urlsplit
 
 import pytest
-from bridge_rig import VOCABULARY
 from cutting_proxy import DOWN, CuttingProxy
 from documents import ROOT
+from library_rig import URL, scripted
 from static_folder import serving
 from stock_llama_server import llama_server
+from transfer import sse
 
 from detok_py.bridge.engines.recite import texts
 
@@ -117,15 +118,6 @@ TEXT = "naïve 👩\u200d🚀"
 CALL = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": '{"a": 1}'}}
 
 
-def events(*deltas):
-    ends = [*[None] * (len(deltas) - 1), "tool_calls"]
-    chunks = [
-        {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
-        for delta, end in zip(deltas, ends, strict=True)
-    ]
-    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode()
-
-
 @pytest.fixture
 def state(library, served):
     """Ask a source of STATE; return what the state of the hooks is then."""
@@ -138,14 +130,14 @@ def state(library, served):
 
     served.script = play
     head = {"content-type": "text/event-stream"}
-    body = events({"content": "<think>hm</think>na"}, {"content": TEXT[2:]}, {"tool_calls": [CALL]})
+    end = {"choices": [{"delta": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}]}
+    body = sse("<think>hm</think>na", TEXT[2:], end)
     served.given["answer"] = (200, head, body)
     served.given["refused"] = (503, {"content-type": "application/json"}, b'{"error": "no slot"}')
 
     def ask(source, request, **options):
-        vocabulary = f"/vocabulary/{VOCABULARY.sha256}.detok"
         given = {"runtime": "micropython", **options}
-        return library.evaluate(STATE, [source, request, given, vocabulary])
+        return library.evaluate(STATE, [source, request, given, URL])
 
     return ask
 
@@ -176,8 +168,7 @@ def test_the_state_has_what_ids_from_a_socket_of_ones_own_say(state):
 
 def test_a_function_may_give_strings_or_the_address_of_a_bridge(state):
     assert state("strings", ["na", "ïve"]) == {**NOTHING, "reason": "end", "text": "naïve"}
-    params = {"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 0}
-    asked = {"prompt": "", "params": params}
+    asked = {"prompt": "", **scripted(TEXT)}
     assert state("bridge", asked) == {**NOTHING, "reason": "eos", "text": TEXT}
 
 
@@ -185,35 +176,3 @@ def test_an_answer_that_fails_is_the_state_error(state):
     failed = {"reason": "error", "status": "error", "text": ""}
     message = "The server answered HTTP 503: no slot"
     assert state("fetch", "refused") == {**NOTHING, **failed, "error": message}
-
-
-CHANGED_MIND = """async () => {
-  const { AnswerStore } = await import("/src/store.js");
-  const aborted = [];
-  const store = new AnswerStore(async function* (name, { signal }) {
-    signal.addEventListener("abort", () => aborted.push(name));
-    yield name;
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    yield "too late";
-  });
-  const shown = (text) => new Promise((resolve) => {
-    const leave = store.subscribe(() => store.read().text === text && resolve(leave()));
-  });
-  const first = store.send("one");
-  await shown("one");
-  const second = store.send("two");
-  await shown("two");
-  store.stop();
-  const ends = [await first, await second].map(({ reason }) => reason);
-  await sleep(50);
-  return [ends, aborted, store.read().text, store.read().status];
-}"""
-
-
-def test_stop_and_the_next_question_end_an_answer(library):
-    assert library.evaluate(CHANGED_MIND) == [
-        ["cancelled", "cancelled"],
-        ["one", "two"],
-        "two",
-        "ready",
-    ]

@@ -10,6 +10,7 @@ import random
 
 import pytest
 from bridge_rig import VOCABULARY
+from library_rig import URL
 from pushes import PUSHED, pushed
 from small_tokenizers import FAMILIES, unigram_model
 
@@ -17,8 +18,6 @@ import detok_py as d
 from detok_py import load_tokenizer
 
 pytestmark = pytest.mark.one_browser
-
-URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
 
 
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
@@ -111,17 +110,6 @@ def test_ten_million_random_ids_give_with_each_push_what_the_core_gives(
             yield detokenizer.push(usual[(x >> 8) % len(usual)])
 
     assert seen == digest_of(texts())
-
-
-def test_stops_and_tags_are_what_a_chat_stream_makes_of_them(library):
-    text = "<think>hm</think>one ST OP STOP two"
-    runs = [[byte.hex() for byte in (bytes([n]) for n in text.encode())]]
-    options = {"runtime": "micropython", "stop": ["STOP"], "reasoning": True}
-    [[pushes, rest, reason]] = library.evaluate(PUSHED, [options, runs, None])
-    assert ("".join(pushes), rest, reason) == ("one ST OP ", "", "stop")
-    assert pushes[len("<think>hm</think>one ST OP STO")] == ""
-    assert pushes[len("<think>hm</think>one S")] == ""
-    assert pushes[len("<think>hm</think>one ST")] == "ST "
 
 
 # A digest of the text of each byte of all sequences of this length.
@@ -417,44 +405,3 @@ def test_twenty_megabytes_in_one_write_are_no_reason_to_wait(library):
         }"""
     )
     assert seen == 20_000_000
-
-
-MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
-CALL = b'{"name": "weather", "arguments": {"city": "Z\xc3\xbcrich", "days": [1, 2]}}'
-# The deltas of each push, those of the end, and the calls.
-DELTAS = """async ([options, ids, url]) => {
-  options.vocabulary = await lib.loadVocabulary(url, { ...options, cache: false });
-  const shown = [];
-  for (let n = 0; n < 2; n++) {
-    const decoder = await lib.createDecoder({ ...options, output: "deltas" });
-    for (const id of ids) {
-      const given = decoder.push(id);
-      shown.push(...given, ...(n ? [] : await decoder.ready()));
-    }
-    shown.push(...decoder.flush(), ...(await decoder.ready()), decoder.calls);
-  }
-  return [options.vocabulary.format, shown];
-}"""
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
-def test_the_format_of_a_vocabulary_is_read_without_being_asked(library, served, runtime):
-    vocabulary = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])
-    vocabulary.chat_format = "qwen3_hermes"
-    served.given["marked.detok"] = (200, {}, vocabulary.pack())
-    ids = [*b"I look. ", 256, *CALL, 257, *b"So?"]
-    chat = d.ChatStream(d.Detokenizer(vocabulary))
-    expected = [delta for i in ids for delta in chat.push(i)] + chat.flush()
-    format, shown = library.evaluate(DELTAS, [{"runtime": runtime}, ids, "/given/marked.detok"])
-    assert format == "qwen3_hermes"
-    deltas, calls = shown[: len(shown) // 2 - 1], shown[len(shown) // 2 - 1]
-    assert shown[len(shown) // 2 :] == [*deltas, calls]
-    told = [(delta["channel"], delta["text"], delta.get("name")) for delta in deltas]
-    assert [each for each in told if each[1] or each[2]] == [
-        (*each, each.name) for each in expected
-    ]
-    assert [delta["call"] for delta in deltas if delta.get("complete")] == [0]
-    [call] = chat.calls
-    said = {"name": "weather", "arguments": call.arguments, "complete": True}
-    assert calls == [{"call": 0, "id": None} | said]

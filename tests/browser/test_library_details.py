@@ -4,6 +4,7 @@ import time
 
 import pytest
 from bridge_rig import VOCABULARY
+from library_rig import scripted, wait_for_library
 from waiting import eventually_sync
 
 TEXT = "naïve 你好 👩‍🚀 é\ufeff\ufffd"
@@ -33,10 +34,6 @@ def ask(page, how=None, **request):
     return page.evaluate(ASK, [request, how])
 
 
-def scripted(text=TEXT, **params):
-    return {"params": {"engine": "scripted", "text": text, "pace": 0, **params}}
-
-
 def text_of(answer):
     return "".join([row["text"] for row in answer["rows"]]) + answer["finish"]["text"]
 
@@ -44,7 +41,7 @@ def text_of(answer):
 @pytest.mark.engine
 @pytest.mark.parametrize("runtime", ["micropython", "pyodide"])
 def test_each_token_is_a_row(library, runtime):
-    answer = ask(library, runtime=runtime, want="both", **scripted(cut="token"))
+    answer = ask(library, runtime=runtime, want="both", **scripted(TEXT, cut="token"))
     rows = answer["rows"]
     assert b"".join([bytes(row["bytes"]) for row in rows]) == TEXT.encode()
     assert [row["bytes"] for row in rows] == [
@@ -67,13 +64,13 @@ def test_each_token_is_a_row(library, runtime):
 
 def test_tags_are_text_with_details_unless_they_are_asked_for(library):
     text = "<think>a</think>b<|im_end|>"
-    assert text_of(ask(library, **scripted(text))) == text
-    rows = ask(library, reasoning=True, **scripted(text))["rows"]
+    assert text_of(ask(library, **scripted(text, cut="token"))) == text
+    rows = ask(library, reasoning=True, **scripted(text, cut="token"))["rows"]
     assert "".join([row["text"] for row in rows]) == "ab<|im_end|>"
 
 
 def test_each_raw_byte_can_be_a_row(library):
-    answer = ask(library, want="bytes", singleBytes=True, **scripted("é!", cut="byte"))
+    answer = ask(library, want="bytes", singleBytes=True, **scripted("é!"))
     assert [(row["id"], row["bytes"], row["text"], row["heldBytes"]) for row in answer["rows"]] == [
         (None, [0xC3], "", [0xC3]),
         (None, [0xA9], "é", []),
@@ -82,15 +79,15 @@ def test_each_raw_byte_can_be_a_row(library):
 
 
 def test_what_a_stop_string_holds_is_in_the_row(library):
-    answer = ask(library, stop=["STOP"], **scripted("a ST.", cut="byte"))
+    answer = ask(library, stop=["STOP"], **scripted("a ST."))
     assert "ST" in [row["heldText"] for row in answer["rows"]]
     assert text_of(answer) == "a ST."
-    stopped = ask(library, stop=["STOP"], **scripted("a STOP b", cut="byte"))
+    stopped = ask(library, stop=["STOP"], **scripted("a STOP b"))
     assert (text_of(stopped), stopped["finish"]["reason"]) == ("a ", "stop")
 
 
 def test_an_answer_that_ends_inside_a_character_says_what_became_of_it(library):
-    answer = ask(library, **scripted("a é", cut="byte", faults={"end": 3}))
+    answer = ask(library, **scripted("a é", faults={"end": 3}))
     assert answer["finish"]["text"] == "\ufffd"
     assert answer["rows"][-1]["heldBytes"] == [0xC3]
 
@@ -98,7 +95,7 @@ def test_an_answer_that_ends_inside_a_character_says_what_became_of_it(library):
 @pytest.mark.parametrize("how", ["stop", "cancel"])
 def test_the_engine_can_be_stopped(library, served, how):
     before = served.cancelled
-    answer = ask(library, how, **scripted("x" * 4000, cut="byte", pace=200))
+    answer = ask(library, how, **scripted("x" * 4000, pace=200))
     assert answer["finish"]["reason"] == "cancelled"
     assert answer["error"] is None
     assert text_of(answer) != "x" * 4000
@@ -143,7 +140,7 @@ def test_a_paused_answer_makes_the_engine_wait(library, served):
 
 def test_an_answer_has_the_id_that_it_is_given_and_comes_again_by_it(library):
     run = "0123456789abcdef-details-" + str(time.monotonic_ns())
-    first = ask(library, id=run, **scripted())
+    first = ask(library, id=run, **scripted(TEXT, cut="token"))
     assert first["start"]["id"] == run
     again = ask(library, prompt=None, resume=run)
     assert text_of(again) == text_of(first) == TEXT
@@ -159,7 +156,7 @@ def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_
         "id": "0123456789abcdef-again-" + str(time.monotonic_ns()),
         "prompt": "",
         "runtime": "micropython",
-        **scripted(TEXT * 20, pace=400),
+        **scripted(TEXT * 20, cut="token", pace=400),
     }
     page.evaluate(
         """async ([given, moment]) => {
@@ -170,7 +167,7 @@ def test_the_same_request_with_the_same_id_survives_a_reload_at_any_moment(open_
         [given, moment],
     )
     page.reload()
-    page.wait_for_function("() => window.lib")
+    wait_for_library(page)
     text = page.evaluate(
         "async (given) => { let all = ''; for await (const part of lib.connect('/stream', given).text) all += part; return all; }",
         given,
@@ -191,6 +188,6 @@ def test_a_page_is_told_when_its_worker_is_gone_before_its_streams_fail(open_lib
           const { error } = await answer.finished;
           return [order, error.code ?? null, info.kept, info.bytes > 100_000, info.milliseconds > 0];
         }""",
-        scripted("x" * 4000, cut="byte", pace=200),
+        scripted("x" * 4000, pace=200),
     )
     assert seen == [["gone: DetokError", "finish"], None, False, True, True]

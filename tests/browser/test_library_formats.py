@@ -6,6 +6,8 @@ import itertools
 
 import pytest
 from bridge_rig import VOCABULARY
+from library_rig import scripted
+from waiting import eventually
 
 CALL = '{"name": "look", "arguments": {"at": "é"}}'
 TEXT = f"<think>hm</think>At once.<tool_call>{CALL}</tool_call>"
@@ -14,9 +16,8 @@ FORMAT = "qwen3_hermes"
 WHOLE = {"id": None, "name": "look", "arguments": '{"at": "é"}', "complete": True}
 
 
-def asked(text=TEXT, pace=0, **options):
-    params = {"engine": "scripted", "text": text, "pace": pace, "cut": "byte"}
-    return {"runtime": "micropython", "params": params, **options}
+def asked(text=TEXT, **options):
+    return {"runtime": "micropython", **scripted(text), **options}
 
 
 CONNECT = """async (request) => {
@@ -165,20 +166,36 @@ def test_deep_chat_shows_the_content_and_tells_of_calls(library, format):
     assert (call["name"], call["arguments"]) == ("look", {"at": "é"})
 
 
-STORE = """async (options) => {
+# A file is asked for when a part of a call is shown.
+STORE = """async ([path, options]) => {
   const { AnswerStore } = await import("/src/store.js");
-  const store = new AnswerStore("/stream", options), seen = [];
-  store.subscribe(() => seen.push(store.read().toolCalls));
+  const store = new AnswerStore(path, options), seen = [];
+  store.subscribe(() => {
+    const { toolCalls } = store.read();
+    seen.push(toolCalls);
+    if (toolCalls[0]?.text && !toolCalls[0].complete) fetch("/given/shown");
+  });
   await store.send("go");
   const { text, reasoning, toolCalls } = store.read();
   return [seen, { text, reasoning, toolCalls }];
 }"""
 
 
-def test_the_state_of_the_hooks_has_the_calls_as_they_come(library):
+def test_the_state_of_the_hooks_has_the_calls_as_they_come(library, served):
     """React, Vue and Svelte share this state (tests/browser/test_examples.py mounts them)."""
-    # Slow enough for several frames of the page within the call.
-    seen, state = library.evaluate(STORE, asked(pace=25, format=FORMAT, granularity="grapheme"))
+
+    async def play(peer):
+        request = await peer.begin("bytes")
+        data, cut = TEXT.encode(), TEXT.index(CALL[-4:])
+        await peer.data(b"\x00" + data[:cut])
+        await eventually(lambda: "shown" in served.asked)
+        await peer.data(b"\x00" + data[cut:])
+        await peer.finish(request, data, bytes=len(data))
+        await peer.hear_until("closed")
+
+    served.script = play
+    options = {"runtime": "micropython", "format": FORMAT, "granularity": "grapheme"}
+    seen, state = library.evaluate(STORE, ["/script", options])
     call = {"id": None, "name": "look", "text": WHOLE["arguments"], "complete": True}
     assert state == {
         "text": "At once.",
@@ -187,7 +204,7 @@ def test_the_state_of_the_hooks_has_the_calls_as_they_come(library):
     }
     coming = [call for calls in seen for call in calls if not call["complete"]]
     assert coming and not any("arguments" in call for call in coming)
-    cut = library.evaluate(STORE, asked(CUT, format=FORMAT))[1]["toolCalls"]
+    cut = library.evaluate(STORE, ["/stream", asked(CUT, format=FORMAT)])[1]["toolCalls"]
     assert cut == [{"id": None, "name": "look", "text": '{"at": "', "complete": False}]
 
 

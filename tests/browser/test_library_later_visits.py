@@ -10,7 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from bridge_rig import VOCABULARY
+from library_rig import URL, scripted
 
 RUNTIME = Path(__file__).resolve().parents[2] / ".build" / "runtime"
 
@@ -37,9 +37,6 @@ KIT = """async () => {
     const store = await caches.open(cache), found = [];
     for (const { url } of await store.keys()) found.push([url, (await (await store.match(url))?.arrayBuffer())?.byteLength]);
     return found;
-  };
-  window.until = async (done) => {
-    for (let tries = 0; tries < 2400 && !(await done()); tries++) await sleep(50);
   };
   window.keeping = async () => {
     await until(async () => (await kept()).length);
@@ -289,17 +286,14 @@ def test_where_nothing_can_be_kept_python_starts_all_the_same(page, lack):
 
 @pytest.mark.full
 def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_kept(page):
-    request = {
-        "prompt": "",
-        "params": {"engine": "scripted", "text": "naïve 👩‍🚀 你好", "pace": 2000},
-    }
+    text = "naïve 👩‍🚀 你好"
     seen = page.evaluate(
-        """async ([sha256, request]) => {
+        """async ([url, request]) => {
           const options = { runtime: "pyodide", cache: "the page's own" };
           const memories = async () => (await kept(options.cache)).filter(([url]) => url.includes("memory")).length;
           const run = async () => {
             const { python } = await lib.warmUp(options);
-            const vocabulary = await lib.loadVocabulary(`/vocabulary/${sha256}.detok`, options);
+            const vocabulary = await lib.loadVocabulary(url, options);
             const bytes = await partsOf(sourceOf(bytesOf("é👩‍🚀")).pipeThrough(new lib.DetokStream(options)));
             const ids = await partsOf(sourceOf([[65, 66, 67, 68]]).pipeThrough(new lib.DetokStream({ ...options, vocabulary })));
             const answer = await partsOf(lib.connect("/stream", { ...options, ...request }).text);
@@ -309,11 +303,11 @@ def test_the_librarys_worker_decodes_bytes_ids_and_answers_in_a_memory_that_was_
           };
           return [await run(), await run(), await memories()];
         }""",
-        [VOCABULARY.sha256, request],
+        [URL, {"prompt": "", **scripted(text, cut="token", pace=2000)}],
     )
     first, later, memories = seen
     assert first == later
     assert first[1] == ["é", "👩", "\u200d", "🚀"]
-    assert first[3] == request["params"]["text"]
+    assert first[3] == text
     assert memories == 1
     assert page.complaints == []

@@ -275,19 +275,17 @@ def test_a_vocabulary_that_names_another_one_is_an_error_and_not_another_text(li
 # ---------------------------------------------------------------- a user's own files
 
 
-def files():
-    """One of each way in which a file is known; that each format is read rightly is tested in
-    Pyodide, without a page.
-    """
-    yield "tokenizer.json", json.dumps(byte_level()).encode()
-    yield "cl100k_base.tiktoken", rank_file()
-    yield "", gguf(llama_values())
+# One of each way in which a file is known; that each format is read rightly is tested in Pyodide,
+# without a page.
+FILES = [
+    pytest.param("tokenizer.json", json.dumps(byte_level()).encode(), id="tokenizer.json"),
+    pytest.param("cl100k_base.tiktoken", rank_file(), id="cl100k_base.tiktoken"),
+    pytest.param("", gguf(llama_values()), id="no name"),
+]
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("name", "data"), [pytest.param(name, data, id=name or "no name") for name, data in files()]
-)
+@pytest.mark.parametrize(("name", "data"), FILES)
 def test_a_users_own_tokenizer_is_packed_and_decodes(library, tmp_path, name, data):
     file = tmp_path / (name or "model.gguf")
     file.write_bytes(data)

@@ -3,13 +3,12 @@ every one of them.
 """
 
 import pytest
-from bridge_rig import VOCABULARY
+from library_rig import URL, scripted
 from waiting import eventually_sync
 
 pytestmark = pytest.mark.one_browser
 
 TEXT = "naïve 你好 👩‍🚀 é שלום 🇩🇪 "
-URL = f"/vocabulary/{VOCABULARY.sha256}.detok"
 
 # How far a stream or an answer has come when its worker dies. Each says what then becomes of all
 # that waits.
@@ -71,11 +70,7 @@ def test_a_worker_that_dies_rejects_all_that_waits_and_the_next_stream_has_a_new
           const next = await outcome(partsOf(sourceOf(bytesOf("é")).pipeThrough(new lib.DetokStream({ ...options, stop: [String(Math.random())] }))));
           return [ends, next, workers.length - before, await openStreams()];
         }""",
-        [
-            how,
-            URL,
-            {"prompt": "", "params": {"engine": "scripted", "text": "x" * 4000, "pace": 200}},
-        ],
+        [how, URL, {"prompt": "", **scripted("x" * 4000, cut="token", pace=200)}],
     )
     ends, following, new_workers, still_open = seen
     assert ends
@@ -300,7 +295,7 @@ def collected(open_library, browser_name):
 def test_what_nobody_holds_any_more_is_let_go_of(collected, served):
     page, _, collect = collected
     before = served.cancelled
-    request = {"prompt": "", "params": {"engine": "scripted", "text": "x" * 100_000, "pace": 100}}
+    request = {"prompt": "", **scripted("x" * 100_000, cut="token", pace=100)}
     held = page.evaluate(
         """async (request) => {
           const { decoderWorker } = await import("/src/decoder.js");

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from axe import faults
+from complaints import heard
 from playwright.sync_api import expect
 from static_folder import serving
 
@@ -37,9 +38,7 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A notebook
 @pytest.fixture
 def view(page: Any, tmp_path: Path) -> Any:
     """Show a stream; returns its element."""
-    wrong: list[str] = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    wrong = heard(page, "error")
 
     def show(**traits: Any) -> Any:
         given = {"rows": [], "batch": [0, []], "state": "finished", "note": "", "speed": 1}

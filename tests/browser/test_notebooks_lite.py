@@ -11,7 +11,6 @@ import build_notebooks
 import pytest
 from packed import built_once
 from playwright.sync_api import expect
-from served_bridge import Bridge
 from static_folder import serving
 
 pytestmark = [pytest.mark.full, pytest.mark.one_browser]
@@ -82,8 +81,10 @@ def run(page: Any, address: str) -> Any:
 
     def open_and_run(name: str) -> Any:
         page.goto(f"{address}/notebooks/index.html?path={name}")
-        page.locator(".jp-CodeCell").first.wait_for()
-        page.get_by_role("menuitem", name="Run").click()
+        # "Run All Cells" runs nothing while the notebook is there and its kernel is not.
+        kernel = page.locator(".jp-Notebook-ExecutionIndicator")
+        expect(kernel).to_have_attribute("data-status", "idle")
+        page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
         book = page.locator(".jp-Notebook")
         wait_for_the_end(book, name)
@@ -120,12 +121,11 @@ def test_tokens_of_a_tokenizer(run: Any) -> None:
     expect(book.locator("[data-pane=held]")).to_have_text("naïve ไทย 👩‍🚀")
 
 
-def test_watching_a_stream_of_a_bridge(run: Any, address: str, monkeypatch: Any) -> None:
+def test_watching_a_stream_of_a_bridge(
+    run: Any, address: str, start_bridge: Any, monkeypatch: Any
+) -> None:
     origin = address.removesuffix(f"/{SUB_PATH}")
-    bridge = Bridge("--engine", "recite", "--allow-origin", origin)
-    try:
-        monkeypatch.setattr(Handler, "bridge", bridge.url)
-        book = run("watching-a-stream.ipynb")
-        expect(book.locator("[data-pane=held]")).to_contain_text("Good morning ☀️")
-    finally:
-        bridge.stop()
+    bridge = start_bridge("--engine", "recite", "--allow-origin", origin)
+    monkeypatch.setattr(Handler, "bridge", bridge.url)
+    book = run("watching-a-stream.ipynb")
+    expect(book.locator("[data-pane=held]")).to_contain_text("Good morning ☀️")

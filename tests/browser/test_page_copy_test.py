@@ -2,22 +2,20 @@
 
 import json
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from playwright.sync_api import expect
-from transfer import copied_test, drop
+from pytest_runs import LAUNCH, run_pytest
+from transfer import HARD_TO_QUOTE, copied_test, drop
 
 from detok_py.commands.conformance import judge
 
 pytestmark = [pytest.mark.one_browser, pytest.mark.full]
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = "Grüße 日本語 👩‍🚀 `${'it''s'}` \\ \"end\""
 OURS = (ROOT / "conformance" / "adapters" / "detok.py").read_text("utf-8")
 # Each token by itself, as the program does that the test is for.
 BROKEN = """
@@ -26,29 +24,12 @@ class Broken:
     def flush(self): return ""
 adapter = lambda case: Broken()
 """
-LAUNCH = """
-import pytest
-LAUNCH = %r
-@pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args):
-    return {**browser_type_launch_args, **LAUNCH}
-"""
-
-
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def test_the_test_of_a_decoder_fails_in_a_broken_one_and_passes_in_ours(
     booted: Any, tmp_path: Path
 ) -> None:
-    booted.stream_text(TEXT, cut="byte")
+    booted.stream_text(HARD_TO_QUOTE, cut="byte")
     written = copied_test(booted.page, "pytest, of a decoder")
     expect(booted.page.locator("#alert")).to_contain_text("A test is in the clipboard: pytest")
     for name, adapter, failed in (("ours", OURS, 0), ("broken", BROKEN, 1)):
@@ -65,7 +46,7 @@ def test_the_test_of_a_decoder_fails_in_a_broken_one_and_passes_in_ours(
 def test_the_test_of_a_page_fails_where_each_chunk_is_decoded_alone(
     booted: Any, chat_pages: Any, browser_type_launch_args: Any, tmp_path: Path
 ) -> None:
-    booted.stream_text(TEXT, cut="byte")
+    booted.stream_text(HARD_TO_QUOTE, cut="byte")
     written = copied_test(booted.page, "pytest, of a chat page")
     launch = {name: browser_type_launch_args[name] for name in ("args", "executable_path")}
     for name, address, failed in zip(("broken", "right"), chat_pages, (1, 0), strict=True):
@@ -82,7 +63,9 @@ def test_the_case_is_one_of_the_suite_and_long_streams_are_cut_to_a_part(booted:
     schema = json.loads((ROOT / "conformance" / "schema.json").read_text("utf-8"))
     case_schema = {"$defs": schema["$defs"], "$ref": "#/$defs/case"}
     ours = runpy.run_path(str(ROOT / "conformance" / "adapters" / "detok.py"))
-    for text, fault in (("plain " * 100 + TEXT * 40, ""), (TEXT, "invalid"), (TEXT, "truncate")):
+    longer = "plain " * 100 + HARD_TO_QUOTE * 40
+    cases = ((longer, ""), (HARD_TO_QUOTE, "invalid"), (HARD_TO_QUOTE, "truncate"))
+    for text, fault in cases:
         booted.stream_text(text, cut="byte", fault=fault)
         case = json.loads(copied_test(booted.page, "a case of the conformance suite"))
         jsonschema.validate(case, case_schema)

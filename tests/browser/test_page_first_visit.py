@@ -20,9 +20,9 @@ def test_it_is_the_embedded_model_in_two_panes_also_on_a_phone(first_visit: Any)
     expect(page.locator("#runtime-name")).to_have_text("MicroPython in WebAssembly")
     # llama.cpp sends bytes; the bridge knows the ids of all these tokens.
     expect(page.locator("#engine-fidelity")).to_have_text("token ids, exact")
-    # Slow enough to be read.
-    expect(page.locator("#position")).to_have_text(re.compile(r"^\d\d / 7\d\d$"))
-    # What the controls show is what plays.
+    # Slow enough to be read, and the controls show what plays.
+    expect(page.locator("#speed")).to_have_value("15")
+    expect(page.locator("#position")).to_have_text(re.compile(r"^\d+ / 7\d\d$"))
     expect(page.locator("#prompt-choice")).to_have_value("hello")
     for pane in ("held", "naive"):
         assert page.locator(f"#pane-{pane}").bounding_box()["y"] < 600

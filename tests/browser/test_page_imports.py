@@ -56,21 +56,6 @@ def test_a_file_takes_the_place_of_the_introduction_if_it_can_be_read(first_visi
     expect(page.locator("#speed")).to_have_value("0")
 
 
-@pytest.mark.full
-def test_a_dropped_tokenizer_takes_the_place_of_the_bridges(demo: Any) -> None:
-    demo.open()
-    tokenizer = byte_level()
-    drop(demo.page, "tokenizer.json", json.dumps(tokenizer).encode())
-    expect(demo.page.locator("#alert")).to_contain_text("now cuts “Your text”")
-    assert demo.stream_text("the cat", cut="token") == "finished"
-    assert demo.text("held") == "the cat"
-    expect(demo.page.locator("#engine-name")).to_have_text(
-        "none: this page cuts your text with tokenizer.json"
-    )
-    size = len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"])
-    assert json.loads(demo.save().splitlines()[0])["vocabulary"]["size"] == size
-
-
 TOKENS = [("Hi ", b"Hi "), ("�", b"\xe4\xbd"), ("�", b"\xa0"), ("ok", b"ok")]
 
 
@@ -373,6 +358,7 @@ def test_a_tokenizer_file_of_each_kind_cuts_the_text_until_the_next_one_comes(bo
     booted.open()  # without a file that waits for its tokenizer
     text = "hello 日本 world"
     for name, data in {
+        "tokenizer.json": json.dumps(byte_level()).encode(),
         "small.gguf": gguf(gpt2_values()),
         "cl100k_base.tiktoken": rank_file(),
         "tekken.json": json.dumps(tekken()).encode(),

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from library_rig import scripted
 from playwright.sync_api import expect
 
 from detok_py.bridge.engines.recite import texts
@@ -92,8 +93,9 @@ def test_a_page_reloaded_at_the_moment_of_the_end_shows_the_whole_answer(
           location.reload();
         };"""
     )
-    page.goto(f"{demo.url}/?text={quote(TEXT)}&cut=byte&pace=5000")
-    page.wait_for_function("() => sessionStorage.getItem('loaded-again')")
+    page.goto(f"{demo.url}/?runtime=micropython&text={quote(TEXT)}&cut=byte&pace=5000")
+    # The first page goes on, and may finish its answer, until the second one is there.
+    page.wait_for_function("() => performance.getEntriesByType('navigation')[0].type === 'reload'")
     check_whole(demo, TEXT)
 
 
@@ -110,11 +112,7 @@ def test_a_page_reloaded_before_the_bridge_replied_asks_again_and_there_is_one_a
         "document.addEventListener('DOMContentLoaded', () => dispatchEvent(new Event('keydown')))"
     )
     demo.open("?runtime=micropython")
-    request = {
-        "id": "0123456789abcdef",
-        "prompt": "",
-        "params": {"engine": "scripted", "text": TEXT, "cut": "byte", "pace": 500},
-    }
+    request = {"id": "0123456789abcdef", "prompt": "", **scripted(TEXT, pace=500)}
     page.evaluate(
         """([request, arrived]) => {
           const want = "both", coming = { request: { ...request, want, stop: [] }, lang: "", search: location.search };

@@ -29,13 +29,6 @@ def pick(demo: Any, runtime: str) -> None:
     expect(demo.page.get_by_role("radio", name=runtime)).to_be_checked()
 
 
-@pytest.mark.full
-def test_pyodide_is_the_default_and_its_cost_is_shown(booted: Any) -> None:
-    expect(booted.page.get_by_role("radio", name="Pyodide")).to_be_checked()
-    expect(booted.page.locator("#cost-pyodide")).to_have_text(COST)
-    expect(booted.page.locator("#cost-micropython")).to_have_text("not started")
-
-
 def test_pyodide_installs_the_wheel_of_detok_py_on_a_first_visit(booted: Any) -> None:
     files = [url.rpartition("/")[2] for url in booted.requested]
     assert any(file.startswith("micropip-") for file in files)

@@ -66,9 +66,8 @@ def test_what_the_tests_of_the_decode_path_saw_in_cpython_comes_out_here(page, b
     if runtime == "micropython":
         more = build_micropython.left_out()
         files |= {f"/detok/{name}": source for name, source in more.items()}
-    page.goto(
-        bridge.url + "/src/index.js"
-    )  # any document of the bridge will do: its policy is the strict one
+    # Any document of the bridge will do: its policy is the strict one.
+    page.goto(bridge.url + "/src/index.js")
     page.evaluate(
         """async ([runtime, files]) => {
           const { bootPython } = await import(`/src/boot-${runtime}.js`);

@@ -8,6 +8,8 @@ DROP = """([name, bytes]) => {
   transfer.items.add(new File([new Uint8Array(bytes)], name));
   document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true }));
 }"""
+# What a copied test has to quote in Python, JavaScript or JSON.
+HARD_TO_QUOTE = "Grüße 日本語 👩‍🚀 `${'it''s'}` \\ \"end\""
 COPY = """([id, label]) => new Promise((resolve) => {
   navigator.clipboard.writeText = async (text) => {
     delete navigator.clipboard.writeText;

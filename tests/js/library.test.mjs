@@ -15,7 +15,7 @@ import { EngineSocket, packBatch } from "../../web/src/socket.js";
 import { find, State, StepTable } from "../../web/src/step-table.js";
 import { AnswerStore } from "../../web/src/store.js";
 import { standIn } from "./stand-in.mjs";
-import { listOf } from "./streams.mjs";
+import { listOf, until } from "./streams.mjs";
 
 /** Both ends of a wire, with these methods at the far one. */
 function wired(context, methods, onNote) {
@@ -331,14 +331,19 @@ test("a whole JSON value ends its last grapheme", () => {
   ]);
 });
 
-/** A bridge whose every answer is these events. */
+/** A bridge whose every answer is these events. Returns a list that takes what it is asked. */
 function answering(t, ...events) {
+  const asked = [];
   standIn(t, (port) => ({
     prepare() {},
     tell() {},
     release() {},
-    connect: (stream) => postNote(port, "batch", { stream, at: Date.now(), events }),
+    connect(stream, url, request) {
+      asked.push(JSON.parse(request));
+      postNote(port, "batch", { stream, at: Date.now(), events });
+    },
   }));
+  return asked;
 }
 const said = (...deltas) => ({ type: "text", deltas, count: 1, position: 1 });
 const finished = (reason) => ({ type: "finished", reason, deltas: [] });
@@ -354,6 +359,15 @@ test("a delta that completes the value still says so when it is joined to one be
   ]);
 });
 
+const HI = { role: "user", parts: [{ type: "text", text: "hi" }] };
+
+/** What the AI SDK gets when it sends these turns. @param {any[]} messages */
+async function sendTurns(messages) {
+  const storage = { getItem: () => null, setItem() {}, removeItem() {} };
+  const transport = new DetokTransport("ws://127.0.0.1:1/stream", { storage });
+  return listOf(await transport.sendMessages({ chatId: "c", messages }));
+}
+
 test("the AI SDK learns that a limit has cut a call, and asks for no tool", async (t) => {
   const call = { call: 0, name: "look" };
   answering(
@@ -362,12 +376,28 @@ test("the AI SDK learns that a limit has cut a call, and asks for no tool", asyn
     said(["tool_call", '{"x":', { call: 0 }]),
     finished("length"),
   );
-  const storage = { getItem: () => null, setItem() {}, removeItem() {} };
-  const stream = await new DetokTransport("ws://127.0.0.1:1/stream", { storage }).sendMessages({
-    chatId: "c",
-    messages: [{ role: "user", parts: [{ type: "text", text: "hi" }] }],
-  });
-  assert.equal((await listOf(stream)).at(-1).finishReason, "length");
+  assert.equal((await sendTurns([HI])).at(-1).finishReason, "length");
+});
+
+test("the AI SDK sends every turn with its calls and results", async (t) => {
+  const asked = answering(t, finished("eos"));
+  const call = { toolName: "look", toolCallId: "1", input: { at: 1 }, output: ["é"] };
+  const parts = [
+    { type: "reasoning", text: "hm" },
+    { type: "text", text: "One moment." },
+    { type: "dynamic-tool", state: "output-available", ...call },
+  ];
+  await sendTurns([HI, { role: "assistant", parts }]);
+  const made = { name: "look", arguments: '{"at":1}' };
+  assert.deepEqual(asked[0].messages, [
+    { role: "user", content: "hi" },
+    {
+      role: "assistant",
+      content: "One moment.",
+      tool_calls: [{ id: "1", type: "function", function: made }],
+    },
+    { role: "tool", content: '["é"]', tool_call_id: "1" },
+  ]);
 });
 
 test("a store that stops before its answer has come ends it when it comes", async () => {
@@ -418,6 +448,27 @@ test("a store of any answer says how it ended, without frames and whatever its s
     assert.deepEqual([end.reason, store.read().text], [reason, text]);
     if (message) assert.match(end.error.message, message);
   }
+});
+
+test("a stop and the next question end an answer, and its function is told by its signal", async () => {
+  const aborted = [];
+  const store = new AnswerStore(async function* (name, { signal }) {
+    const stopped = new Promise((resolve) => signal.addEventListener("abort", resolve));
+    yield name;
+    aborted.push((await stopped) && name);
+    yield "too late";
+  });
+  const first = store.send("one");
+  await until(() => store.read().text === "one");
+  const second = store.send("two");
+  await until(() => store.read().text === "two");
+  store.stop();
+  const ends = [await first, await second].map(({ reason }) => reason);
+  assert.deepEqual(ends, ["cancelled", "cancelled"]);
+  await until(() => aborted.length === 2);
+  await new Promise(setImmediate);
+  const { text, status } = store.read();
+  assert.deepEqual([aborted, text, status], [["one", "two"], "two", "ready"]);
 });
 
 test("a store keeps no delta that it has read", async () => {

@@ -72,12 +72,12 @@ test("faults have their kind, once for each step, in order", () => {
     { step: 4, kind: "cut" },
   ]);
   assert.equal(record(chunks, "chunk").faults[1]?.kind, "marked");
-  assert.equal(record(chunks).nextFault(3), 1);
+  assert.equal(record(chunks).faultIndex(3), 1);
   // A token that begins or ends inside a character is no fault, but can be visited.
   assert.deepEqual(record(chunks).splits, [1, 2, 4]);
   assert.deepEqual(record(chunks).places, [2, 3, 4]);
   assert.deepEqual(record([Uint8Array.of(0xc3), Uint8Array.of(0xa9)]).places, [0, 1]);
-  assert.equal(record(chunks).nextFault(5), -1);
+  assert.equal(record(chunks).faultIndex(5), 3);
 });
 
 test("a verdict takes the place of what was seen, and marks text that is wrong without a U+FFFD", () => {

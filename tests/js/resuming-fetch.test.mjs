@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readAnswer, resumingFetch } from "../../web/src/fetch.js";
 import { cutting, keeping, serving } from "./kept-answers.mjs";
+import { until } from "./streams.mjs";
 
 const TEXT = "né👩‍🚀";
 const bytesOf = (text) => new TextEncoder().encode(text);
@@ -153,10 +154,6 @@ test("what the server does not have any more is an error, after the text that ca
   }
 });
 
-async function until(holds) {
-  while (!holds()) await new Promise((resolve) => setImmediate(resolve));
-}
-
 test("leaving the loop and aborting the signal stop the engine", LIMIT, async (t) => {
   for (const inPath of [false, true]) {
     const server = await keeping(t, CHUNKS.slice(0, -2), { inPath, ends: false });
@@ -192,6 +189,7 @@ test("a page or an error in the place of the rest is not read, and asked for a b
     [true, "application/json", '{"error":"unknown route"}'],
   ]) {
     let asked = 0;
+    let text = "";
     const address = await serving(t, (request, answer) => {
       request.resume();
       const isFirst = request.method === "POST";
@@ -199,12 +197,11 @@ test("a page or an error in the place of the rest is not read, and asked for a b
       answer.writeHead(200, { "content-type": isFirst ? "text/event-stream" : type });
       if (!isFirst) return void answer.end(instead);
       for (const chunk of CHUNKS.slice(0, cut ? 2 : 4)) answer.write(chunk);
-      if (cut) setTimeout(() => answer.socket?.resetAndDestroy(), 5);
+      if (cut) until(() => text).then(() => answer.socket?.resetAndDestroy());
       else answer.end();
     });
     const options = { ...POST, signal: AbortSignal.timeout(60_000) };
     const answer = readAnswer(resumingFetch(chat({ address }), options));
-    let text = "";
     const read = async () => {
       for await (const delta of answer) text += delta.text;
     };

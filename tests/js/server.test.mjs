@@ -293,7 +293,8 @@ test("a timeout without end waits, and null is no option where it says nothing",
   for (const timeout of [Infinity, 2 ** 31, null])
     assert.equal((await lib.loadVocabulary(`${address}/x.detok`, { timeout })).size, 256);
   const vocabulary = await lib.loadVocabulary(markedVocabulary());
-  const none = { skipSpecialTokens: null, unknown: null, runtimeUrl: null, granularity: null };
+  const names = "stop promptIds skipSpecialTokens unknown runtimeUrl granularity";
+  const none = Object.fromEntries(names.split(" ").map((name) => [name, null]));
   const decoder = await lib.createDecoder({ vocabulary, ...none });
   assert.equal(decoder.feed(MARKED) + decoder.flush(), "I look. ");
   const plain = await lib.createDecoder({ vocabulary, ...none, format: null });

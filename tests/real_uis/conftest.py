@@ -7,6 +7,7 @@ import collections
 import runpy
 from typing import Any
 
+import browsers
 import pytest
 from served_bridge import Bridge
 from ui_rig import ROOT, START, UI, Conversation, start_engine
@@ -14,7 +15,6 @@ from ui_rig import ROOT, START, UI, Conversation, start_engine
 from detok_py.glyphs import ChaosProxy
 
 SETTINGS = runpy.run_path(str(ROOT / "playwright.config.py"))
-BROWSERS = runpy.run_path(str(ROOT / "tools" / "browsers.py"))
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +22,7 @@ def browser_type_launch_args(
     browser_type_launch_args: dict[str, Any], browser_name: str
 ) -> dict[str, Any]:
     """Return the launch options with the browser's path and the project's settings."""
-    program = BROWSERS["find"](browser_name)
+    program = browsers.find(browser_name)
     if program is None:
         pytest.skip(f"no {browser_name.capitalize()} on the PATH")
     settings = {**SETTINGS["browsers"][browser_name], "timeout": SETTINGS["patience"]}
@@ -102,21 +102,12 @@ def add_row(
     rows = request.config.stash.setdefault(ROWS, [])
 
     def add_row(ui: UI, split: str, result: dict[str, Any]) -> None:
-        counts = collections.Counter(
-            entry["id"] for entry in result["violations"] + result["incomplete"]
-        )
+        told = result["violations"] + result["incomplete"]
+        counts = collections.Counter(entry["id"] for entry in told)
         found = ", ".join(f"{number} {name}" for name, number in counts.items()) or "clean"
         beyond = ", ".join(sorted(conversation.foreign)) or "none"
-        rows.append(
-            (
-                ui.name,
-                f"{ui.package} {ui.version}",
-                f"{browser_name} {browser.version}",
-                split,
-                found,
-                beyond,
-            )
-        )
+        versions = (f"{ui.package} {ui.version}", f"{browser_name} {browser.version}")
+        rows.append((ui.name, *versions, split, found, beyond))
 
     return add_row
 

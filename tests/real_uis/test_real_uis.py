@@ -137,26 +137,9 @@ def detok_check(browser_name, browser_type_launch_args, tmp_path):
             f"DETOK_{browser_name.upper()}": str(browser_type_launch_args["executable_path"]),
         }
         verdict = tmp_path / "verdict.json"
-        command = [
-            sys.executable,
-            "-m",
-            "detok_py",
-            "check",
-            address,
-            "--browser",
-            browser_name,
-            "--json",
-            str(verdict),
-        ]
-        command += [
-            "--prompt",
-            TEXTS["emoji"]["prompt"],
-            "--split",
-            "every-byte",
-            "--timeout",
-            "120",
-            *options,
-        ]
+        command = [sys.executable, "-m", "detok_py", "check", address, *options]
+        command += ["--browser", browser_name, "--json", str(verdict), "--timeout", "120"]
+        command += ["--prompt", TEXTS["emoji"]["prompt"], "--split", "every-byte"]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
         )

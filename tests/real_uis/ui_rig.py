@@ -245,13 +245,8 @@ def start_open_webui(engine: str) -> Server:
 
 def start_engine() -> Program:
     """Start llama.cpp with the reciting model; the program prints its port."""
-    return Program(
-        sys.executable,
-        "-m",
-        "detok_py.bridge.engines.recite_server",
-        "--model",
-        FOLDER / "recite.gguf",
-    )
+    command = (sys.executable, "-m", "detok_py.bridge.engines.recite_server")
+    return Program(*command, "--model", FOLDER / "recite.gguf")
 
 
 START: dict[str, Callable[[str], Any]] = {
@@ -285,18 +280,11 @@ class UI(NamedTuple):
         if self.server == "llama-ui":
             return version(self.package)
         if self.server == "node":
-            return str(
-                json.loads(
-                    (INSTALLED / "node_modules" / self.package / "package.json").read_text("utf-8")
-                )["version"]
-            )
+            manifest = INSTALLED / "node_modules" / self.package / "package.json"
+            return str(json.loads(manifest.read_text("utf-8"))["version"])
         python = OPEN_WEBUI.with_name("python") if self.server == "open-webui" else PYTHON
-        command = [
-            python,
-            "-c",
-            "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))",
-            self.package,
-        ]
+        script = "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))"
+        command = [python, "-c", script, self.package]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -3,6 +3,7 @@
  * count and end the library's workers.
  */
 
+const EVENTS = "hello start delta token held resume notice error finish";
 const workers = [];
 const policy = window.trustedTypes?.createPolicy("test", { createScriptURL: (url) => url });
 window.Worker = class extends Worker {
@@ -13,10 +14,15 @@ window.Worker = class extends Worker {
   }
 };
 
+const until = async (done) => {
+  for (const late = Date.now() + 60_000; !(await done()); await sleep(10))
+    if (Date.now() > late) throw new Error(`not in a minute: ${done}`);
+};
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 Object.assign(window, {
   sleep,
+  until,
   workers,
   /** End the newest worker as a browser does that has no memory left: nobody is told. */
   killWorker: () => workers.at(-1).terminate(),
@@ -33,18 +39,16 @@ Object.assign(window, {
     }),
 
   /**
-   * A source that gives these chunks, one whenever it is asked, and says whether it was cancelled.
+   * A source that gives these chunks, one whenever it is asked. `cancelled` resolves when it is.
    */
   sourceOf(chunks) {
     const left = [...chunks];
-    const source = new ReadableStream(
-      {
-        pull: (controller) => (left.length ? controller.enqueue(left.shift()) : controller.close()),
-        cancel: () => void (source.cancelled = true),
-      },
-      { highWaterMark: 0 },
-    );
-    return source;
+    let cancel;
+    const cancelled = new Promise((resolve) => (cancel = resolve));
+    const pull = (controller) =>
+      left.length ? controller.enqueue(left.shift()) : controller.close();
+    const source = new ReadableStream({ pull, cancel: () => cancel() }, { highWaterMark: 0 });
+    return Object.assign(source, { cancelled });
   },
   bytesOf: (text, size = 1) => {
     const bytes = new TextEncoder().encode(text);
@@ -101,17 +105,7 @@ Object.assign(window, {
   /** All events of an answer, as [type, detail]; errors as their messages. */
   eventsOf(answer) {
     const events = [];
-    for (const type of [
-      "hello",
-      "start",
-      "delta",
-      "token",
-      "held",
-      "resume",
-      "notice",
-      "error",
-      "finish",
-    ]) {
+    for (const type of EVENTS.split(" ")) {
       answer.addEventListener(type, ({ detail }) =>
         events.push([type, { ...detail, ...(detail.error && { error: String(detail.error) }) }]),
       );
@@ -119,8 +113,8 @@ Object.assign(window, {
     return events;
   },
   /** What a promise came to, within a time that nothing here needs. */
-  async outcome(promise, seconds = 100) {
-    const late = sleep(seconds * 1000).then(() => "hangs");
+  async outcome(promise) {
+    const late = sleep(100_000).then(() => "hangs");
     return Promise.race([
       Promise.resolve(promise).then(
         (value) => value ?? "done",
@@ -135,13 +129,10 @@ Object.assign(window, {
 window.ready = (lib, { decoderWorker }) => {
   /** How many streams Python still holds, once those that are being let go of are gone. */
   window.openStreams = async (options = { runtime: "micropython" }) => {
-    let open;
-    for (let tries = 0; tries < 100; tries++) {
-      open = await decoderWorker(options).ask("open_streams");
-      if (!open) break;
-      await sleep(20);
+    for (const late = Date.now() + 60_000; ; await sleep(20)) {
+      const open = await decoderWorker(options).ask("open_streams");
+      if (!open || Date.now() > late) return open;
     }
-    return open;
   };
   window.lib = lib;
 };
