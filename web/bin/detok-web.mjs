@@ -12,7 +12,7 @@
 import { existsSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
-import * as formatCases from "./format-cases.mjs";
+import { ascii as told, played as playedAnswer, withSteps } from "./format-cases.mjs";
 
 const VERDICTS = ["right", "late", "early", "wrong", "error", "not claimed"];
 const BAD = VERDICTS.slice(1, 5);
@@ -22,13 +22,6 @@ const USAGE =
 const PLACES = ["./", "../../conformance/"].map((folder) =>
   ["cases.json", "formats.json"].map((name) => new URL(folder + name, import.meta.url)),
 );
-
-/** A value as JSON in ASCII, so that characters that look alike differ. */
-const told = (value) =>
-  JSON.stringify(value ?? null).replace(
-    /[^ -~]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 
 /** Pairs of a channel and text, with each run of a channel as one pair. */
 function joined(deltas) {
@@ -112,7 +105,7 @@ async function verdictOn(item, adapter, outs) {
     return ["right", ""];
   }
   if (!stream) return ["not claimed", ""];
-  const play = "answer" in item ? formatCases.played : played;
+  const play = "answer" in item ? playedAnswer : played;
   return unclaimed(item, stream) ?? play(item, stream, outs);
 }
 
@@ -332,7 +325,7 @@ export async function main(words) {
     const chunk = values.chunk === "whole" ? 0 : Number(values.chunk);
     const case_ =
       "answer" in item
-        ? formatCases.withSteps(item, suite, chunk)
+        ? withSteps(item, suite, chunk)
         : { ...item, tokenizer: suite.vocabularies[item.vocabulary] };
     outcomes.push(await judge(case_, module.default));
   }

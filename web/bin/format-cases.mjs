@@ -111,6 +111,9 @@ function seamsOf(out) {
   return seams;
 }
 
+/** JSON's escape of a UTF-16 unit. @param {string} unit */
+const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
 /** The characters of a text without the white space at its seams and at its end. */
 function closed(text, seams) {
   let count = 0;
@@ -136,9 +139,7 @@ function jsonCharacters(text) {
     }
     let string = body;
     try {
-      const control = (/** @type {string} */ unit) =>
-        `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-      string = JSON.parse(`"${body.replace(/\p{Cc}/gu, control)}"`);
+      string = JSON.parse(`"${body.replace(/\p{Cc}/gu, escaped)}"`);
     } catch {
       // An invalid string is compared as it is written.
     }
@@ -152,15 +153,13 @@ function jsonCharacters(text) {
 const begins = (part, other) => other.every((character, at) => character === part[at]);
 const same = (a, b) => a.length === b.length && begins(a, b);
 
+/** A value as JSON in ASCII, so that characters that look alike differ. */
+export const ascii = (value) => JSON.stringify(value ?? null).replace(/[^ -~]/g, escaped);
+
 /** A part as JSON in ASCII: at most 60 characters. */
 function told(part) {
   const text = part.map((each) => (each === '""' ? '"' : each));
-  const json = JSON.stringify(text.slice(0, 60).join(""));
-  const ascii = json.replace(
-    /[^ -~]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
-  return ascii + (text.length > 60 ? "..." : "");
+  return ascii(text.slice(0, 60).join("")) + (text.length > 60 ? "..." : "");
 }
 
 /** The verdict on the parts shown so far, by the parts that are certain: [verdict, why]. */

@@ -22,10 +22,15 @@ const place = element("fault-place", HTMLElement);
 const canvas = element("breaks", HTMLCanvasElement);
 const panel = element("faults", HTMLElement);
 
+/** With what a step came. @param {Recording} recording @param {number} step */
+function whereIs(recording, step) {
+  const { line, event } = recording.step(step);
+  return line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
+}
+
 /** What happened, in a sentence. @param {Recording} recording @param {Fault} fault */
 export function describeFault(recording, { step, kind, verdict, place }) {
-  const { line, event } = recording.step(step);
-  const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
+  const where = whereIs(recording, step);
   if (verdict) return `${brokenBy(verdict)} (${where}): ${change(place)}${verdict.said}`;
   const damage = recording.damageOf(step);
   if (damage) return `Broken before it reached this page (${where}): ${damage}`;
@@ -44,8 +49,7 @@ export function describeFault(recording, { step, kind, verdict, place }) {
  * @param {Fault} fault
  */
 export function describePlace(recording, { step, verdict, place }) {
-  const { line, event } = recording.step(step);
-  const where = line === undefined ? `event ${event}` : `line ${line}, event ${event}`;
+  const where = whereIs(recording, step);
   return `${verdict ? brokenBy(verdict) : WHO.unknown} (${where}). ${change(place)}`.trim();
 }
 
@@ -128,7 +132,7 @@ export function nameDamage(recording, step, mark) {
     const place = verdict.places.find(({ row }) => row === step);
     if (place) return describeFault(recording, { step, kind: "judged", verdict, place });
   }
-  const listed = recording.faults[recording.nextFault(step)]?.kind === "marked";
+  const listed = recording.faults[recording.faultIndex(step)]?.kind === "marked";
   const kind = mark === "written" ? mark : listed ? "marked" : "invalid";
   return describeFault(recording, { step, kind });
 }
@@ -200,8 +204,7 @@ function group(recording, verdict) {
   const who = `${brokenBy(verdict)}${count > 1 ? `, ${count} times` : ""}: `;
   const item = make("li", {}, make("b", {}, who), said, " ");
   for (const place of begunPlaces(places).slice(0, MOST_NAMED)) {
-    const { line, event } = recording.step(place.row);
-    const where = `${line === undefined ? "" : `line ${line}, `}event ${event}`;
+    const where = whereIs(recording, place.row);
     item.append(stepButton(recording, place.row), ` (${where}) ${change(place)} `);
   }
   if (count > MOST_NAMED) item.append(`… and ${count - MOST_NAMED} more like these.`);

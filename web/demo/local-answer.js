@@ -31,13 +31,8 @@ export class LocalAnswer extends EventTarget {
   #wake;
 
   /** Drop the rest: the answer ends now. */
-  stop() {
-    this.#end("cancelled");
-  }
-
-  cancel() {
-    this.#end("cancelled");
-  }
+  cancel = () => this.#end("cancelled");
+  stop = this.cancel;
 
   /** @param {any} request */
   async #play({ params, stop, reasoning, singleBytes }) {

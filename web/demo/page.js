@@ -296,7 +296,7 @@ function run(question, { intro = false } = {}) {
     const decoding = spent ? spent / 1000 / count : 0;
     for (const row of rows) recording.add(row, at, decoding);
     showFidelity(fidelityOf(mine.header.engine, sent, recording.hasAllIds));
-    if (spent) playback.addDecoding(spent, count);
+    if (spent) playback.gauges.addDecoding(spent, count);
     playback.wake();
   });
   current.addEventListener("resume", ({ detail: { seconds, code } }) => {
@@ -592,29 +592,30 @@ async function save() {
   if (worker && recording) await saveCapture(recording, described).catch(showError);
 }
 
-async function copyReport() {
-  const recording = playback.shownRecording();
-  if (!worker || !recording) return;
-  try {
-    await copyText(() => reportText(recording, described));
-    showAlert(
-      "The report is in the clipboard, as Markdown. It has the text of this stream, but not the prompt.",
-    );
-  } catch (error) {
-    showAlert(`The report could not be copied: ${messageOf(error)}`);
-  }
-}
-
-/** @type {Parameters<typeof onCopyTest>[0]} */
-async function copyTest(make, label) {
+/**
+ * Copy a text about what is shown, and say so, or why it is not copied.
+ * @param {(recording: Recording) => string | Promise<string>} make
+ * @param {string} copied
+ * @param {string} failed
+ */
+async function copy(make, copied, failed) {
   const recording = playback.shownRecording();
   if (!recording) return;
   try {
-    await copyText(() => make(recording, aboutStream(recording)));
-    showAlert(`A test is in the clipboard: ${label}. It has the text of this stream.`);
+    await copyText(() => make(recording));
+    showAlert(copied);
   } catch (error) {
-    showAlert(`No test could be copied. ${messageOf(error)}`);
+    showAlert(`${failed} ${messageOf(error)}`);
   }
+}
+
+function copyReport() {
+  if (!worker) return;
+  void copy(
+    (recording) => reportText(recording, described),
+    "The report is in the clipboard, as Markdown. It has the text of this stream, but not the prompt.",
+    "The report could not be copied:",
+  );
 }
 
 // ---------------------------------------------------------------- what the reader does
@@ -626,7 +627,7 @@ button("reading-cancel").addEventListener("click", () => {
   showChoices();
   sayStatus("Cancelled.");
 });
-button("report").addEventListener("click", () => void copyReport());
+button("report").addEventListener("click", copyReport);
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.isComposing || isHelpOpen()) return;
   if (event.key === "Escape") stop();
@@ -644,7 +645,14 @@ onCapture(
 );
 onPaste((file) => void take(file));
 void offerSamples((file) => void take(file));
-onCopyTest((make, label) => void copyTest(make, label));
+onCopyTest((make, label) => {
+  const copied = `A test is in the clipboard: ${label}. It has the text of this stream.`;
+  void copy(
+    (recording) => make(recording, aboutStream(recording)),
+    copied,
+    "No test could be copied.",
+  );
+});
 onRuntimeChange(() => {
   if (opening) stopReading(opening);
   else void boot();

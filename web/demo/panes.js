@@ -12,6 +12,7 @@
  */
 
 import { make } from "./dom.js";
+import { firstIndex } from "./recording.js";
 
 /**
  * A block ends at the first line end after LINES UTF-16 units, at the first space after WORDS, or
@@ -394,14 +395,8 @@ function isSelected(element) {
  * @param {number} offset
  */
 function indexAt(places, offset) {
-  let low = 0;
-  let high = places.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (/** @type {{start: number}} */ (places[middle]).start <= offset) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+  const isBehind = (/** @type {number} */ n) => (places[n]?.start ?? 0) > offset;
+  return Math.max(0, firstIndex(places.length, isBehind) - 1);
 }
 
 /** @param {Block} block @param {string} next */

@@ -46,7 +46,7 @@ const speed = element("speed", HTMLSelectElement);
 const details = element("token-details", HTMLElement);
 
 const panes = { held: makePane("held"), naive: makePane("naive"), stream: makePane("stream") };
-const gauges = new Gauges();
+export const gauges = new Gauges();
 const timeline = new Timeline(element("timeline", HTMLElement), { seek, point });
 const player = new Player(panes, timeline, { nameDamage, onPaint, onWritten: keepWildEnd });
 let gaugesDue = 0;
@@ -93,18 +93,7 @@ for (const colours of ["(prefers-color-scheme: dark)", "(forced-colors: active)"
   matchMedia(colours).addEventListener("change", redrawTimes);
 
 /** The recording has grown: paint in the next frame. */
-export function wake() {
-  player.wake();
-}
-
-/**
- * The time in the decoder for new tokens.
- * @param {number} microseconds
- * @param {number} tokens
- */
-export function addDecoding(microseconds, tokens) {
-  gauges.addDecoding(microseconds, tokens);
-}
+export const wake = () => player.wake();
 
 /** @returns {Recording | undefined} */
 export function shownRecording() {

@@ -10,6 +10,7 @@
  * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
  */
 
+import { lengthInUtf8 } from "../src/rows.js";
 import { Column } from "./column.js";
 import { Utf8Reader } from "./utf8.js";
 
@@ -206,7 +207,7 @@ export class Track {
  * @param {number} length
  * @param {(n: number) => boolean} holds
  */
-function firstIndex(length, holds) {
+export function firstIndex(length, holds) {
   let low = 0;
   let high = length;
   while (low < high) {
@@ -222,22 +223,6 @@ function countBroken(text) {
   let count = 0;
   for (let at = text.indexOf("\ufffd"); at >= 0; at = text.indexOf("\ufffd", at + 1)) count++;
   return count;
-}
-
-/**
- * The number of bytes of a text in UTF-8; NaN if it has a U+FFFD, which may stand for other bytes,
- * or a U+FEFF, which not every decoder shows.
- * @param {string} text
- */
-function lengthInUtf8(text) {
-  let length = 0;
-  for (let n = 0; n < text.length; n++) {
-    const unit = text.charCodeAt(n);
-    if (unit === 0xfffd || unit === 0xfeff) return NaN;
-    // Each half of a surrogate pair is two bytes of four.
-    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
-  }
-  return length;
 }
 
 /** A stream, step by step. */
@@ -496,7 +481,8 @@ export class Recording {
   #isWhole(n, { bytes, text, heldBytes, heldText }) {
     if (heldBytes.length || heldText || this.#heldText.has(n - 1)) return false;
     if (this.#reader.needed || this.#signs.length) return false;
-    return lengthInUtf8(text) === bytes.length;
+    // A U+FFFD may stand for other bytes, and not every decoder shows a U+FEFF.
+    return !/[\ufffd\ufeff]/.test(text) && lengthInUtf8(text) === bytes.length;
   }
 
   /**
@@ -567,13 +553,9 @@ export class Recording {
     this.#run = { from: to, step: n + 1, text: "" };
   }
 
-  /**
-   * The index of the first fault in a step at or after `from`, or -1.
-   * @param {number} from
-   */
-  nextFault(from) {
-    const index = this.#faultIndex(from);
-    return index < this.faults.length ? index : -1;
+  /** The index of the first fault in a step at or after `step`. @param {number} step */
+  faultIndex(step) {
+    return firstIndex(this.faults.length, (n) => (this.faults[n]?.step ?? 0) >= step);
   }
 
   /** The steps that "Next fault" visits: faults, or where there are none, splits. */
@@ -735,16 +717,11 @@ export class Recording {
     return n;
   }
 
-  /** @param {number} step */
-  #faultIndex(step) {
-    return firstIndex(this.faults.length, (n) => (this.faults[n]?.step ?? 0) >= step);
-  }
-
   /** @param {number} step @param {FaultKind} kind */
   #addFault(step, kind) {
     if (this.#faulty.has(step)) return;
     this.#faulty.add(step);
-    this.faults.splice(this.#faultIndex(step), 0, { step, kind });
+    this.faults.splice(this.faultIndex(step), 0, { step, kind });
   }
 }
 

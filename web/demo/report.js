@@ -25,13 +25,15 @@ const ELSEWHERE =
   "Any other detok page opens it as well: paste this report there, or put the link's `#capture=…` behind the address.";
 const TITLE = "### Stream, as seen by detok";
 
+/** What an element of the page says. @param {string} id */
+const shown = (id) => element(id, HTMLElement).textContent;
+
 /** @param {Recording} recording @param {Described} described */
 export async function reportText(recording, described) {
   const { faults, unit, notRead } = recording;
   /** @param {import("./recording.js").Verdict} verdict */
   const line = (verdict) =>
     `- ${brokenBy(verdict)}, ${verdict.count} ${verdict.count === 1 ? "place" : "places"} (rule \`${verdict.rule}\`): ${verdict.said}`;
-  const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const end = described.end;
   const [first] = faults;
   const [count, inDoubt] = countFaults(recording);
@@ -100,7 +102,6 @@ const cellOf = (text) => text.replace(/[\r\n]/g, visible).replace(/[\\|]/g, "\\$
  * @param {Recording} recording
  */
 export function aboutStream({ count, unit, splits, verdict }) {
-  const shown = (/** @type {string} */ id) => element(id, HTMLElement).textContent;
   const title = `A stream of ${shown("engine-name")}: ${count} ${unit}s, ${splits.length} of which begin or end inside a character.`;
   return { title, about: `${verdict || "Recorded live."} Recorded with detok ${runtimeName()}.` };
 }

@@ -4,53 +4,44 @@
  * panes.
  */
 
-import { address, element, make, makeButton } from "./dom.js";
+import { address, button, element, make, makeButton } from "./dom.js";
 
-const details = [...document.querySelectorAll(".details [role=tab]")].filter(
-  (tab) => tab instanceof HTMLElement,
-);
+const tabs = ["tab-tokens", "tab-faults", "tab-times"].map(button);
+/** @param {HTMLElement} tab */
+const panelOf = (tab) => element(tab.getAttribute("aria-controls") ?? "", HTMLElement);
 const stage = element("panes", HTMLElement);
-/** @type {((id: string) => void)[]} */
-const listeners = [];
+/** @type {(id: string) => void} */
+let tell = () => {};
 
 /** @param {(id: string) => void} listener  Called with the id of the panel that is shown now. */
 export function onTab(listener) {
-  listeners.push(listener);
+  tell = listener;
 }
 
-/** @param {HTMLElement[]} tabs @param {(tab: HTMLElement) => void} choose */
-function setUp(tabs, choose) {
-  /** @param {HTMLElement} chosen */
-  const show = (chosen) => {
-    for (const tab of tabs) {
-      tab.setAttribute("aria-selected", String(tab === chosen));
-      tab.tabIndex = tab === chosen ? 0 : -1;
-    }
-    choose(chosen);
-  };
-  tabs.forEach((tab, n) => {
-    tab.addEventListener("click", () => show(tab));
-    tab.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      const next = step && tabs[(n + step + tabs.length) % tabs.length];
-      if (!next) return;
-      event.preventDefault();
-      next.focus();
-      show(next);
-    });
-  });
-}
-
-setUp(details, (chosen) => {
-  for (const tab of details) {
-    const panel = document.getElementById(tab.getAttribute("aria-controls") ?? "");
-    if (panel) panel.hidden = tab !== chosen;
+/** @param {HTMLElement} chosen */
+function choose(chosen) {
+  for (const tab of tabs) {
+    tab.setAttribute("aria-selected", String(tab === chosen));
+    tab.tabIndex = tab === chosen ? 0 : -1;
+    panelOf(tab).hidden = tab !== chosen;
   }
-  for (const listener of listeners) listener(chosen.getAttribute("aria-controls") ?? "");
+  tell(panelOf(chosen).id);
+}
+
+tabs.forEach((tab, n) => {
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const next = step && tabs[(n + step + tabs.length) % tabs.length];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+    choose(next);
+  });
 });
 
 /** A button for each pane but the first two; `rule` in the address shows the last one. */
-const its = { className: "more-panes", role: "group", ariaLabel: "More decoders" };
+const its = { className: "more-panes wrap", role: "group", ariaLabel: "More decoders" };
 const row = make("div", its, "Compare with");
 for (const pane of stage.querySelectorAll("[data-more]")) {
   if (!(pane instanceof HTMLElement)) continue;

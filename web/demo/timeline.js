@@ -42,7 +42,7 @@ export class Timeline {
     this.earlier = makeButton("", before, { className: "more earlier" });
     this.later = makeButton("", () => seek(this.to + 1), { className: "more later" });
     const ariaLabel = "Tokens and their bytes";
-    this.chips = make("div", { className: "chips", role: "listbox", ariaLabel, tabIndex: 0 });
+    this.chips = make("div", { className: "chips wrap", role: "listbox", ariaLabel, tabIndex: 0 });
     element.append(this.earlier, this.chips, this.later);
     /** First step in the document, and one past the last one. */
     this.from = 0;

@@ -26,6 +26,8 @@
  * @typedef {{lost: number, doubled: number, broken: number, late: number}} Counts
  */
 
+import { Utf8Reader } from "./utf8.js";
+
 const newDecoder = () => new TextDecoder("utf-8", { ignoreBOM: true });
 /** @param {Uint8Array} bytes */
 const decode = (bytes) => newDecoder().decode(bytes);
@@ -37,67 +39,44 @@ const countReplacements = (text) => text.split("\ufffd").length - 1;
 /** Tokens that wait, as bytes and as their decoded text. */
 class Pending {
   #decoder = newDecoder();
-  /** The last bytes, at most three. */
-  #tail = new Uint8Array(0);
+  #reader = new Utf8Reader();
   /** The text of the whole characters. */
   text = "";
-  tokens = 0;
 
   /** @param {Uint8Array} bytes */
   push(bytes) {
-    this.tokens++;
     this.text += this.#decoder.decode(bytes, { stream: true });
-    const joined = new Uint8Array(this.#tail.length + bytes.length);
-    joined.set(this.#tail);
-    joined.set(bytes, this.#tail.length);
-    this.#tail = joined.slice(-3);
+    this.#reader.feed(bytes);
   }
 
   /** Whether the bytes end inside a character; the half decodes as U+FFFD. */
   get open() {
-    return endsInside(this.#tail);
+    return this.#reader.needed > 0;
   }
 
   /** Remove all that waits, and return its text. */
   take() {
     const text = this.text + this.#decoder.decode();
     this.text = "";
-    this.tokens = 0;
-    this.#tail = new Uint8Array(0);
+    this.#reader = new Utf8Reader();
     return text;
   }
 }
 
 /**
- * Whether bytes end with the beginning of a character (Unicode 3.9, table 3-7).
- * @param {Uint8Array} bytes
- */
-export function endsInside(bytes) {
-  for (let back = 1; back <= 3 && back <= bytes.length; back++) {
-    const lead = bytes[bytes.length - back] ?? 0;
-    if (lead >= 0x80 && lead < 0xc0) continue;
-    const size = lead < 0xc2 || lead > 0xf4 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (back >= size) return false;
-    const second = bytes[bytes.length - back + 1];
-    if (second === undefined) return true;
-    const least = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
-    const most = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
-    return second >= least && second <= most;
-  }
-  return false;
-}
-
-/**
  * A rule that keeps tokens until all of them may be shown.
- * @param {(pending: Pending, bytes: Uint8Array) => boolean} ready  Asked after each token.
+ * @param {object} may
+ * @param {(bytes: Uint8Array) => boolean} [may.before]  Asked before a token is added.
+ * @param {(pending: Pending) => boolean} [may.after]  Asked when it has been added.
  * @returns {RuleState}
  */
-function untilReady(ready) {
+function untilReady({ before = () => false, after = () => false }) {
   const pending = new Pending();
   return {
     push(bytes) {
+      const earlier = before(bytes) ? pending.take() : "";
       pending.push(bytes);
-      return ready(pending, bytes) ? pending.take() : "";
+      return earlier + (after(pending) ? pending.take() : "");
     },
     flush: () => pending.take(),
     waiting: () => countCharacters(pending.text),
@@ -107,11 +86,6 @@ function untilReady(ready) {
 /** How many characters exllamav3 holds at most. */
 const MOST_HELD = 20;
 const WINDOW = 4;
-
-/** @returns {RuleState} */
-function eachToken() {
-  return { push: decode, flush: () => "", waiting: () => 0 };
-}
 
 /** @returns {RuleState} */
 function windowOfFour() {
@@ -169,20 +143,6 @@ function isCjk(letter) {
 }
 
 /** @returns {RuleState} */
-function flushOnSpace() {
-  const pending = new Pending();
-  return {
-    push(bytes) {
-      const shown = bytes[0] === 0x20 ? pending.take() : "";
-      pending.push(bytes);
-      return shown;
-    },
-    flush: () => pending.take(),
-    waiting: () => countCharacters(pending.text),
-  };
-}
-
-/** @returns {RuleState} */
 function sliceByUnit() {
   let hidden = "";
   /** @param {number} units */
@@ -209,7 +169,7 @@ export const WILD_RULES = [
     does: "decode([id]) for each token by itself. A character of several tokens becomes several �.",
     link: "https://github.com/tenstorrent/tt-inference-server/issues/2586",
     where: "tt-inference-server",
-    start: eachToken,
+    start: () => ({ push: decode, flush: () => "", waiting: () => 0 }),
   },
   {
     id: "window-4",
@@ -226,10 +186,10 @@ export const WILD_RULES = [
     link: "https://github.com/turboderp-org/exllamav3/issues/171",
     where: "exllamav3",
     start: () =>
-      untilReady(
-        ({ text, open }) =>
+      untilReady({
+        after: ({ text, open }) =>
           !(open || text.endsWith("\ufffd")) || countCharacters(text) + Number(open) > MOST_HELD,
-      ),
+      }),
   },
   {
     id: "last-space",
@@ -245,7 +205,7 @@ export const WILD_RULES = [
     does: "Keep tokens until one begins with a space, then show those before it. Text without spaces waits until the end.",
     link: "https://github.com/Blaizzy/mlx-vlm/pull/1778",
     where: "mlx-vlm",
-    start: flushOnSpace,
+    start: () => untilReady({ before: (bytes) => bytes[0] === 0x20 }),
   },
   {
     id: "modulo-4",
@@ -253,7 +213,8 @@ export const WILD_RULES = [
     does: "Keep tokens while the number of � in their text is not a multiple of 4, as if each � were a byte of an emoji. After one � that is text, everything waits.",
     link: "https://github.com/turboderp-org/exllamav2/issues/59",
     where: "exllamav2, which counts 1 to 4 of them",
-    start: () => untilReady(({ text, open }) => (countReplacements(text) + Number(open)) % 4 === 0),
+    start: () =>
+      untilReady({ after: ({ text, open }) => (countReplacements(text) + Number(open)) % 4 === 0 }),
   },
   {
     id: "slice",

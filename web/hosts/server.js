@@ -46,18 +46,19 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
     );
   /** @type {Python | undefined} */
   let python;
+  const broken = (/** @type {string} */ sentence, /** @type {unknown} */ cause) =>
+    decoder.die(
+      new DetokError(`${sentence}: ${asDetokError(cause).message}`, {
+        kind: "runtime",
+        retry: true,
+        cause,
+      }),
+    );
   /** @type {Record<string, (...args: any[]) => any>} */
   const methods = streamCalls(
     () => /** @type {Python} */ (python),
     ({ stream, ...batch }) => decoder.streams.get(stream)?.deref()?.take(batch),
-    (cause) =>
-      decoder.die(
-        new DetokError(`Python has broken down: ${asDetokError(cause).message}`, {
-          kind: "runtime",
-          retry: true,
-          cause,
-        }),
-      ),
+    (cause) => broken("Python has broken down", cause),
     () => socket,
   );
   /** @param {string} name @param {unknown[]} args */
@@ -86,13 +87,7 @@ export function start(decoder, { runtime = "micropython", install, runtimeUrl })
         ? bootPyodide(runtimeUrl === undefined ? new URL(FOLDER, folder) : folder, onProgress)
         : bootPython(folder.href, onProgress, { files: mine }));
     } catch (cause) {
-      decoder.die(
-        new DetokError(`Python could not be loaded: ${asDetokError(cause).message}`, {
-          kind: "runtime",
-          retry: true,
-          cause,
-        }),
-      );
+      broken("Python could not be loaded", cause);
     }
     delete (/** @type {any} */ (globalThis).loadMicroPython); // the file sets it, for bundlers
     if (decoder.dead) throw decoder.dead;

@@ -194,23 +194,10 @@ async function* chunks(answer) {
   /** @returns {Generator<Chunk>} */
   function* close() {
     if (open?.channel === "tool_call") {
-      for (const call of readToolCalls(open.text)) {
-        const toolCallId = newCallId(++calls);
-        if (call.name === undefined)
-          yield {
-            type: "tool-input-error",
-            toolCallId,
-            toolName: "unknown",
-            ...unreadable(call.text),
-          };
-        else
-          yield {
-            type: "tool-input-available",
-            toolCallId,
-            toolName: call.name,
-            input: call.arguments,
-            dynamic: true,
-          };
+      for (const { name, arguments: input, text } of readToolCalls(open.text)) {
+        const its = { toolCallId: newCallId(++calls), toolName: name ?? "unknown" };
+        if (name === undefined) yield { type: "tool-input-error", ...its, ...unreadable(text) };
+        else yield { type: "tool-input-available", ...its, input, dynamic: true };
       }
     } else if (open?.begun)
       yield { type: open.channel === "reasoning" ? "reasoning-end" : "text-end", id: open.id };

@@ -12,7 +12,7 @@ import { DetokError, asDetokError } from "./decoder.js";
 import { DetokStream } from "./detok-stream.js";
 import { graphemes } from "./graphemes.js";
 import { checked } from "./options.js";
-import { deltasOf } from "./read-events.js";
+import { deltasOf, isJson } from "./read-events.js";
 
 export { resumingFetch } from "./resuming-fetch.js";
 
@@ -133,28 +133,18 @@ async function* reading(response, given, left) {
 }
 
 /**
- * A body that an abort cancels at once. Of a pipe with a signal, Node 20 does not cancel the source
- * while the pipes behind it are full.
- * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
- * @param {AbortSignal} signal
+ * A body that is read elsewhere, part by part.
+ * @param {ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>} reader
+ * @param {() => Promise<ReadableStreamReadResult<Uint8Array<ArrayBuffer>>>} [read]
+ * @param {(controller: ReadableStreamDefaultController) => void} [start]
  * @returns {ReadableStream<Uint8Array<ArrayBuffer>>}
  */
-function apart(body, signal) {
-  const reader = body.getReader();
-  return new ReadableStream(
+const bodyOf = (reader, read = () => reader.read(), start) =>
+  new ReadableStream(
     {
-      start(controller) {
-        const onAbort = () => {
-          controller.error(signal.reason);
-          reader.cancel(signal.reason).catch(() => {});
-        };
-        if (signal.aborted) return onAbort();
-        signal.addEventListener("abort", onAbort);
-        reader.closed.catch(() => {}).then(() => signal.removeEventListener("abort", onAbort));
-      },
+      start,
       async pull(controller) {
-        const { done, value } = await reader.read();
-        if (signal.aborted) return;
+        const { done, value } = await read();
         if (done) controller.close();
         else controller.enqueue(value);
       },
@@ -162,6 +152,24 @@ function apart(body, signal) {
     },
     { highWaterMark: 0 },
   );
+
+/**
+ * A body that an abort cancels at once. Of a pipe with a signal, Node 20 does not cancel the source
+ * while the pipes behind it are full.
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
+ * @param {AbortSignal} signal
+ */
+function apart(body, signal) {
+  const reader = body.getReader();
+  return bodyOf(reader, undefined, (controller) => {
+    const onAbort = () => {
+      controller.error(signal.reason);
+      reader.cancel(signal.reason).catch(() => {});
+    };
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort);
+    reader.closed.catch(() => {}).then(() => signal.removeEventListener("abort", onAbort));
+  });
 }
 
 /**
@@ -172,22 +180,12 @@ function apart(body, signal) {
  */
 function kept(body, end, signal) {
   const reader = body.getReader();
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          if (signal?.aborted) throw error;
-          end.error ??= /** @type {DetokError} */ (readingError(error));
-          controller.close();
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
+  return bodyOf(reader, () =>
+    reader.read().catch((error) => {
+      if (signal?.aborted) throw error;
+      end.error ??= /** @type {DetokError} */ (readingError(error));
+      return { done: true, value: undefined };
+    }),
   );
 }
 
@@ -295,15 +293,9 @@ async function formatOf(body, type, given, left) {
       text += decoder.decode(value, { stream: true });
     }
   }
-  const whole = new ReadableStream({
-    async pull(controller) {
-      const part = parts.shift();
-      if (part) return controller.enqueue(part);
-      const { done, value } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-    cancel: (reason) => reader.cancel(reason),
+  const whole = bodyOf(reader, async () => {
+    const value = parts.shift();
+    return value ? { done: false, value } : reader.read();
   });
   if (/^\s*(data|event|id|retry)?:/.test(text)) return [whole, "events"];
   return [whole, /^\s*(\[\s*)?\{/.test(text) ? "json" : "bytes"];
@@ -354,7 +346,7 @@ function jsonLines() {
         if (whole.trim()) whole = `[${whole}]`;
       }
       if (whole.trim()) {
-        if (!over && !isJson(whole)) continue;
+        if (!over && !(/[}\]]\s*$/.test(whole) && isJson(whole))) continue;
         controller.enqueue({ event: "message", data: whole, id: "" });
       }
       held = [];
@@ -381,17 +373,6 @@ function opened(line) {
     else if (!quoted && sign.length === 1) depth += "[{".includes(sign) ? 1 : -1;
   }
   return depth;
-}
-
-/** @param {string} text */
-function isJson(text) {
-  if (!/[}\]]\s*$/.test(text)) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /**

@@ -70,21 +70,19 @@ function find(event, path) {
   return empty;
 }
 
-/** The strings at a path. @param {unknown} event @param {string} [path] */
-const wordAt = (event, path) =>
-  find(event, path)
-    .filter((value) => typeof value === "string")
-    .join("");
-
 /**
- * Also numbers, as which some servers write digits.
+ * The strings at a path.
  * @param {unknown} event
  * @param {string} [path]
+ * @param {string[]} [types]  Of the values that are taken.
  */
-const textAt = (event, path) =>
+const wordAt = (event, path, types = ["string"]) =>
   find(event, path)
-    .filter((value) => typeof value === "string" || typeof value === "number")
+    .filter((value) => types.includes(typeof value))
     .join("");
+
+/** Some servers write digits as numbers. */
+const TEXT = ["string", "number"];
 
 /**
  * Whether an event meets a condition.
@@ -174,7 +172,7 @@ function valueNamed(name, value) {
 const LIMIT = /length|max|limit|incomplete/i;
 
 /** @param {string} text */
-function isJson(text) {
+export function isJson(text) {
   try {
     JSON.parse(text);
     return true;
@@ -320,7 +318,7 @@ export function deltasOf(end) {
         const from = row.in === undefined ? event : find(event, row.in)[0];
         // KoboldCpp and DashScope write null as a string; the other word is of watsonx.ai.
         const reason = wordAt(from, row.finish).replace(/^(null|not_finished)$/, "");
-        let text = textAt(from, row.text);
+        let text = wordAt(from, row.text, TEXT);
         if (row.repeats) {
           const whole = text;
           // At its end, a U+FFFD stands for a character that is not complete yet.
@@ -331,7 +329,7 @@ export function deltasOf(end) {
           if (2 * same < sent.length) sent += text = whole;
           else [sent, text] = [text, text.slice(same)];
         }
-        give(controller, { channel: "reasoning", text: textAt(from, row.reasoning) });
+        give(controller, { channel: "reasoning", text: wordAt(from, row.reasoning, TEXT) });
         give(controller, { channel: "content", text });
         for (const call of row.calls ? callsOf(from, row.calls) : [])
           for (const delta of calls.feed(call)) give(controller, delta);
