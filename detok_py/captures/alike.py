@@ -28,6 +28,7 @@ MOST_VALUES = 16  # that differ in the lines of a shape
 MOST_LINE = 1 << 16  # bytes of a line that is searched for values
 NUMBERS = (b"sequence_number", b"seq")
 OF_TIMES = (b'"created_at"', b'"timestamp"', b'"ts"', b'"time"')  # keys
+BEGINS = (b"{", b"data:")  # of an event
 WITHOUT_DATA = (b"event:", b"id:")
 FINDS = hasattr(re, "finditer")
 QUOTE, BACKSLASH, SPACE = 34, 92, 32
@@ -223,11 +224,7 @@ class Shapes:
         if found is not None:
             self._failed = 0
             return found
-        if (
-            self._failed < FAILURES
-            and line[-1:] == b"}"
-            and (line[:1] == b"{" or line[:5] == b"data:")
-        ):
+        if self._failed < FAILURES and line[-1:] == b"}" and line.startswith(BEGINS):
             before, self._before = self._before, line
             made = self._shape_in(line) if FINDS else None
             made = made or shape_of(before, line)
@@ -410,11 +407,9 @@ def _texts_of(shape: Shape, lines: list[bytes]) -> "tuple[list[str], list[int] |
     bare = inside.replace(b"\\\\", b"").replace(b'\\"', b"") + b"\n"
     if len(parts) != len(lines) or b'"' in bare or b"\\\n" in bare:
         return None
-    if (
-        any(part[:1] not in ESCAPES for part in bare.split(b"\\")[1:])
-        or b"\xef\xbf\xbd" in inside
-        or b"\xf4\x8f" in inside
-    ):
+    if any(part[:1] not in ESCAPES for part in bare.split(b"\\")[1:]):
+        return None
+    if b"\xef\xbf\xbd" in inside or b"\xf4\x8f" in inside:
         return None
     # MicroPython takes surrogates for characters.
     if b"\xed" in inside and any(part[:1] > b"\x9f" for part in inside.split(b"\xed")[1:]):

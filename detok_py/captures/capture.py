@@ -127,11 +127,7 @@ def _record(line: Any, number: int) -> Any:
     if not isinstance(line, list) or len(line) != 3:
         raise CaptureError(f"line {number} must be [seconds, kind, value].")
     seconds, kind, value = line
-    if (
-        isinstance(seconds, bool)
-        or not isinstance(seconds, (int, float))
-        or not 0 <= seconds <= MAX_SECONDS
-    ):
+    if type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS:
         raise CaptureError(
             f"line {number}: the seconds since the line before must be a number from 0 to {MAX_SECONDS:g}."
         )
@@ -163,9 +159,7 @@ def _record(line: Any, number: int) -> Any:
 
 
 def _check_ids(value: Any) -> None:
-    if not isinstance(value, list) or not all(
-        isinstance(i, int) and not isinstance(i, bool) and 0 <= i <= wire.MAX_ID for i in value
-    ):
+    if type(value) is not list or not all(type(i) is int and 0 <= i <= wire.MAX_ID for i in value):
         raise ValueError
 
 
@@ -187,7 +181,7 @@ def _without_prompt(fields: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def check_size(text: str) -> None:
+def check_size(text: "str | bytes") -> None:
     """Raise CaptureError if a file is too large to be read."""
     if len(text) > MAX_SIZE:
         raise CaptureError(

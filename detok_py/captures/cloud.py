@@ -7,6 +7,7 @@ oldest first. Out: the lines that a program wrote, oldest first. Held: nothing.
 import json
 from typing import Any
 
+from .parse import value_of_line
 from .times import seconds_in
 
 MESSAGES = ("message", "msg", "log", "event")  # where a program's line is in a jsonPayload
@@ -45,13 +46,9 @@ def lines_of_log(lines: list[bytes]) -> Any:
     first = next((line for line in lines if line.strip()), b"")
     if first[:1] != b"{" or not any(key in first for key in PAYLOADS):
         return None
-    entries = []
-    for number, line in enumerate(lines, 1):
-        try:
-            entries.append((json.loads(line.decode()), number))
-        except (ValueError, RecursionError):  # an empty line, or one that breaks off
-            continue
-    return lines_of_entries(entries)
+    entries = [(value_of_line(line), number) for number, line in enumerate(lines, 1)]
+    # An empty line, or one that breaks off, has no entry.
+    return lines_of_entries([one for one in entries if one[0] is not None])
 
 
 def _line_in(entry: Any) -> "str | None":

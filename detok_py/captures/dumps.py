@@ -7,7 +7,7 @@ HTTP/1 response loses its head and its chunks (RFC 9112, 7.1).
 
 from typing import Any
 
-from .parse import is_utf8
+from .parse import chars_of, is_utf8
 from .times import seconds_in
 
 HEX = b"0123456789abcdefABCDEF"
@@ -34,9 +34,9 @@ def curl_trace(data: bytes) -> "tuple[bytes, list[Any], bool] | None":
                 blocks[-1][2] += b"\r\n"
             taking = line[mark:].startswith(RECEIVED)
             if taking:
-                stamp = seconds_in("".join([chr(c) for c in line[:mark]]))
+                stamp = seconds_in(chars_of(line[:mark]))
                 blocks.append([stamp, line[mark + len(RECEIVED) :], b""])
-        elif taking and line[4:6] == b": " and _is_hex(line[:4]):
+        elif taking and line[4:6] == b": " and is_hex(line[:4]):
             block = blocks[-1]
             row = _hex_row(line[6:])
             if not row or len(line) != 54 + len(row):
@@ -121,7 +121,7 @@ def _rows(data: bytes) -> list[tuple[bytes, bytes, bytes]]:
         offset, _, rest = line.strip().partition(b" ")
         offset = offset.rstrip(b":|")
         offset = offset[2:] if offset[:2] == b"0x" else offset
-        row = _hex_row(rest.strip()) if len(offset) >= 4 and _is_hex(offset) else b""
+        row = _hex_row(rest.strip()) if len(offset) >= 4 and is_hex(offset) else b""
         if row:
             rows.append((line, offset, row))
     return rows if len(rows) >= 0.7 * len(lines) else []
@@ -143,11 +143,10 @@ def http_body(data: bytes) -> "tuple[bytes, str] | None":
     fields = {}
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        fields["".join([chr(c) for c in name.strip().lower()])] = value.strip().lower()
+        fields[chars_of(name.strip().lower())] = value.strip().lower()
     if b"chunked" in fields.get("transfer-encoding", b""):
         body = dechunked(body)
-    encoding = fields.get("content-encoding", b"")
-    return body, "".join([chr(c) for c in encoding])
+    return body, chars_of(fields.get("content-encoding", b""))
 
 
 def note_of_flow(data: bytes) -> str:
@@ -156,11 +155,9 @@ def note_of_flow(data: bytes) -> str:
     >>> note_of_flow(b"91:7:version;2:21#5:error;32:3:msg;20:Client disconnected.;}")
     'mitmproxy says of it: “Client disconnected.”.'
     """
-    at = data.find(b"5:error;") if b":version;" in data[:40] else -1
-    _, mark, rest = (
-        data[at : at + MOST_OF_ERROR].partition(b"3:msg;") if at >= 0 else (b"", b"", b"")
-    )
-    size, mark, said = rest.partition(b":")
+    flow = data if b":version;" in data[:40] else b""
+    error = flow.partition(b"5:error;")[2][:MOST_OF_ERROR]
+    size, mark, said = error.partition(b"3:msg;")[2].partition(b":")
     if not mark or not size.isdigit() or not is_utf8(said[: int(size)]):
         return ""
     return f"mitmproxy says of it: “{said[: int(size)].decode()}”."
@@ -215,7 +212,7 @@ def _chunks_in(data: bytes) -> list[tuple[int, int]]:
     while at < len(data):
         end = data.find(b"\r\n", at)
         digits = data[at:end].split(b";")[0].strip() if end >= 0 else b""
-        if not digits or len(digits) > 8 or not _is_hex(digits):
+        if not digits or len(digits) > 8 or not is_hex(digits):
             break
         size = min(int(digits, 16), len(data))  # MicroPython has no larger index
         if not size:
@@ -255,7 +252,7 @@ def _hex_row(row: bytes) -> bytes:
         end = row.find(b" ", at)
         word = row[at:] if end < 0 else row[at:end]
         # A row that is not full has a wider gap before its text.
-        if spaces > 2 or not word or len(word) % 2 or len(word) > 8 or not _is_hex(word):
+        if spaces > 2 or not word or len(word) % 2 or len(word) > 8 or not is_hex(word):
             break
         for n in range(0, len(word), 2):
             out.append(int(word[n : n + 2], 16))
@@ -263,5 +260,6 @@ def _hex_row(row: bytes) -> bytes:
     return bytes(out)
 
 
-def _is_hex(word: bytes) -> bool:
+def is_hex(word: bytes) -> bool:
+    """Return whether all bytes are hexadecimal digits."""
     return all(c in HEX for c in word)

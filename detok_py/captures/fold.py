@@ -12,7 +12,7 @@ lines, the page gives it whole.
 import json
 from typing import Any
 
-from .alike import ANY_NUMBER, ANY_STRING, COUNT, TEXT, Texts, cut_line, shape_of_parts
+from .alike import ANY_NUMBER, ANY_STRING, BEGINS, COUNT, TEXT, Texts, cut_line, shape_of_parts
 
 KINDS = {"text": TEXT, "string": ANY_STRING, "number": ANY_NUMBER, "count": COUNT}
 
@@ -27,7 +27,7 @@ def shapes_in(part: bytes) -> list[Any]:
     seen: dict[tuple[bytes, ...], int] = {}
     out = []
     for line in part.replace(b"\r\n", b"\n").split(b"\n"):
-        if line[-1:] != b"}" or not line.startswith((b"{", b"data:")):
+        if line[-1:] != b"}" or not line.startswith(BEGINS):
             continue
         cut = cut_line(line)
         if cut is None:

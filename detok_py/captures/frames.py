@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import CaptureError
 from .log import LoggedEvent, Problem
-from .parse import base64_bytes, is_utf8, parse_json
+from .parse import base64_bytes, is_utf8, object_at, parse_json
 
 LEAST = 16  # bytes of a message without headers and payload
 STRING = 7
@@ -61,8 +61,7 @@ def model_event(value: Any) -> Any:
     >>> model_event({"chunk": {"bytes": b'{"outputText": "a"}'}}), model_event({"a": 1})
     ({'outputText': 'a'}, {'a': 1})
     """
-    chunk = value.get("chunk") if isinstance(value, dict) else None
-    data = chunk.get("bytes") if isinstance(chunk, dict) else None
+    data = object_at(value, "chunk").get("bytes")
     if isinstance(data, str):
         data = base64_bytes(data)
     return parse_json(_text(data), 0, halves=True) if isinstance(data, bytes) else value
@@ -104,8 +103,7 @@ def _value(headers: dict[str, str], payload: bytes, number: int) -> Any:
     kind = headers.get(":event-type", "")
     if headers[":message-type"] != "event":
         name = headers.get(":exception-type") or headers.get(":error-code", "error")
-        said = value.get("message") if isinstance(value, dict) else None
-        said = said or headers.get(":error-message")
+        said = object_at(value).get("message") or headers.get(":error-message")
         return {"error": {"message": f"{name}: {said}" if said else name}}
     return model_event({kind: value})
 

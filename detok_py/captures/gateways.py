@@ -5,13 +5,13 @@ In: the lines of a file. Out: the pieces, which may end inside an event, and whe
 written. Held: nothing.
 """
 
-import json
 from typing import Any
 
 from .joined import is_whole
 from .logged import label_of
+from .parse import bytes_of_line, chars_of, object_at, value_of_line
 from .servers import LOST
-from .times import seconds_in, seconds_of
+from .times import seconds_in, time_of_line
 from .wrapped import without_escapes
 
 KEYS = ("chunk", "data", "msg")
@@ -39,6 +39,7 @@ def pieces_of_log(
     """Return (pieces, each with the number of its line; times by number) of a log; None for other
     files. Of several requests, or several kinds of lines with pieces, the first is read.
 
+    >>> import json
     >>> said = ["data: {", "}\\n\\n"]
     >>> pieces_of_log([json.dumps({"level": 20, "chunk": one}).encode() for one in said])
     ([(b'data: {', 1), (b'}\\n\\n', 2)], None)
@@ -50,7 +51,7 @@ def pieces_of_log(
     for key in KEYS:
         found = _pieces_at(key, values)
         if found:
-            stamps = [_time_in(value) for value in values]
+            stamps = [time_of_line(value, TIMES) for value in values]
             return found, stamps if any(stamps) else None
     return None
 
@@ -69,7 +70,8 @@ def pieces_of_console(
     label, is_quoted = _label_in(lines, mark)
     if mark == OPENS and "\t" in label:
         return None  # a row of a table, with columns behind the event
-    if not label or not (is_quoted or any(_breaks_off(line, mark) for line in lines)):
+    ends = (line.rstrip()[-1:] for line in lines if mark in line)
+    if not label or not (is_quoted or any(end not in (b"}", b"]") for end in ends)):
         return None  # at once: long logs have a whole event in each line
     sizes = [_size_of(label, line) for line in lines]
     if is_quoted:
@@ -83,7 +85,7 @@ def pieces_of_console(
         size = sizes[number - 1]
         begins = size > 0
         piece = line[size:] if begins else b"\n" + line
-        stamp = seconds_in(_text(line[:size])) if begins else stamp
+        stamp = seconds_in(chars_of(line[:size])) if begins else stamp
         stamps.append(stamp)
         if is_quoted:
             piece = _unquoted(piece) if begins else b""
@@ -105,10 +107,6 @@ def pieces_of_console(
     if len(found) < 2 or (is_joined and tail.is_open()) or not (goes_on or is_quoted):
         return None
     return found, stamps if None not in stamps else None
-
-
-def _breaks_off(line: bytes, mark: bytes) -> bool:
-    return mark in line and line.rstrip()[-1:] not in (b"}", b"]")
 
 
 class _Tail:
@@ -205,13 +203,11 @@ def _label_in(lines: list[bytes], mark: bytes) -> tuple[str, bool]:
     """
     first = next((line for line in lines if mark in line), b"")
     at = first.find(mark)
-    is_quoted = (
-        first[at - 1 : at] == b'"' and _quoted_in(first[at - 1 :]) != b"" if at > 0 else False
-    )
+    is_quoted = at > 0 and first[at - 1 : at] == b'"' and _quoted_in(first[at - 1 :]) != b""
     size = at - is_quoted
     is_label = at > 0 and b"{" not in first[:at] and first[:size].strip() != b""
     is_label = is_label and first[size - 1 : size] in ENDS
-    return (label_of(_text(first[:size])), is_quoted) if is_label else ("", False)
+    return (label_of(chars_of(first[:size])), is_quoted) if is_label else ("", False)
 
 
 def _words_of(head: bytes) -> list[str]:
@@ -225,7 +221,7 @@ def _words_of(head: bytes) -> list[str]:
     # Spinners and icons, which differ from line to line too: U+2000 to U+2FFF, and emoji.
     first, *others = plain.replace(b"\xf0", b"\xe2").split(b"\xe2")
     plain = first + b"".join([b" " + part.lstrip(CONTINUES) for part in others])
-    text = _text(plain).replace("<", " < ").replace(">", " > ")
+    text = chars_of(plain).replace("<", " < ").replace(">", " > ")
     kept = [c if c.isalpha() or c in "0123456789<>" or c > "\x7f" else " " for c in text]
     words = "".join(kept).split()
     return [word for word in words if label_of(word) == word and word not in UNITS]
@@ -237,11 +233,8 @@ def _without_levels(words: list[str]) -> list[str]:
 
 def _unquoted(quoted: bytes) -> bytes:
     """Return the text of a string of JSON; b"" for others."""
-    try:
-        value = json.loads(_quoted_in(quoted))
-    except (ValueError, RecursionError):
-        return b""
-    return _text_in(value) if isinstance(value, str) else b""
+    value = value_of_line(_quoted_in(quoted))
+    return bytes_of_line(value) or b"" if isinstance(value, str) else b""
 
 
 def _quoted_in(line: bytes) -> bytes:
@@ -255,10 +248,6 @@ def _quoted_in(line: bytes) -> bytes:
     end = bare.find(b'"', 1)
     rest = line[end + 1 :].strip()
     return line[: end + 1] if end > 0 and (not rest or b"=" in rest.split()[0]) else b""
-
-
-def _text(data: bytes) -> str:
-    return "".join([chr(byte) for byte in data])
 
 
 def broken_borders(pieces: list[tuple[bytes, int]]) -> tuple[int, bool]:
@@ -310,28 +299,14 @@ def _kind_of(key: str, value: Any) -> Any:
 
 def _value_in(line: bytes) -> Any:
     """Return the object in a line of a log; {} if there is none."""
-    try:
-        value = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return {}
-    is_log = isinstance(value, dict) and any(name in value for name in ("level",) + TIMES)
-    return value if is_log else {}
+    value = object_at(value_of_line(line))
+    return value if any(name in value for name in ("level",) + TIMES) else {}
 
 
 def _text_in(said: Any) -> bytes:
     """Return a piece as bytes: JSON has a string, or the numbers of Node's Buffer."""
-    if (
-        isinstance(said, dict)
-        and said.get("type") == "Buffer"
-        and isinstance(said.get("data"), list)
-    ):
-        return bytes([n & 255 for n in said["data"] if type(n) is int])
-    try:
-        return said.encode() if isinstance(said, str) else b""
-    except ValueError:
-        return b""  # half a surrogate pair
-
-
-def _time_in(value: Any) -> "float | None":
-    time: Any = next((value[name] for name in TIMES if name in value), None)
-    return seconds_in(time) if isinstance(time, str) else seconds_of(time)
+    given = object_at(said)
+    of_buffer = given.get("type") == "Buffer" and isinstance(given.get("data"), list)
+    if of_buffer or isinstance(said, str):
+        return bytes_of_line(given["data"] if of_buffer else said) or b""
+    return b""

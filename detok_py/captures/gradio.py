@@ -8,6 +8,8 @@ outputs. A change is `[operation, path, value]`: append, replace, add or delete 
 from typing import Any
 
 from .alike import with_values
+from .parse import object_at
+from .sentence import FAILED
 
 SO_FAR, WHOLE = "gradio.output", "gradio.whole"
 GENERATING, COMPLETED = "process_generating", "process_completed"
@@ -32,9 +34,8 @@ def of_queue(events: list[Any]) -> list[Any]:
 
 def _outputs_of(value: Any) -> "list[Any] | None":
     """Return the outputs in a message; None if it has none."""
-    known = isinstance(value, dict) and value.get("msg") in (GENERATING, COMPLETED)
-    output = value.get("output") if known else None
-    data = output.get("data") if isinstance(output, dict) else None
+    known = object_at(value).get("msg") in (GENERATING, COMPLETED)
+    data = object_at(value, "output").get("data") if known else None
     return data if isinstance(data, list) else None
 
 
@@ -42,10 +43,9 @@ def _read(value: Any, held: list[Any]) -> Any:
     """Return what a message says; `held` has the outputs before it, and gets the new ones."""
     outputs = _outputs_of(value)
     if outputs is None:
-        failed = isinstance(value, dict) and value.get("success") is False
-        output = value.get("output") if failed else None
-        error = output.get("error") if isinstance(output, dict) else None
-        return {"error": error or {"message": "The server failed."}} if failed else value
+        if object_at(value).get("success") is not False:
+            return value
+        return {"error": object_at(value, "output").get("error") or {"message": FAILED}}
     for n, output in enumerate(outputs):
         changes = isinstance(output, list) and all(_is_change(one) for one in output)
         if n >= len(held):
@@ -88,9 +88,8 @@ def _changed(value: Any, path: list[Any], operation: str, new: Any) -> Any:
             return {name: out[name] for name in out if name != key}
     else:
         return value
-    out[key] = _changed(
-        out[key] if isinstance(out, list) else out.get(key), path[1:], operation, new
-    )
+    before = out[key] if isinstance(out, list) else out.get(key)
+    out[key] = _changed(before, path[1:], operation, new)
     return out
 
 
@@ -107,9 +106,10 @@ def _text_of(value: Any) -> str:
     last = value[-1] if isinstance(value, list) and value else None
     if isinstance(last, list) and len(last) == 2:
         last = {"role": "assistant", "content": last[1]}
-    if not isinstance(last, dict) or last.get("role") != "assistant":
+    said = object_at(last)
+    if said.get("role") != "assistant":
         return ""
-    content = last.get("content")
+    content = said.get("content")
     parts = content if isinstance(content, list) else [content]
     texts = [one.get("text") if isinstance(one, dict) else one for one in parts]
     return "".join([text for text in texts if isinstance(text, str)])

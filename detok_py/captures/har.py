@@ -25,11 +25,11 @@ from .imported import (
 from .log import DONE, LoggedEvent, Problem
 from .notes import note_of_size
 from .order import quoted
-from .parse import base64_bytes, parse_json
+from .parse import base64_bytes, object_at, parse_json
 from .rules import SIZE
 from .sentence import MESSAGES
 from .servers import CONTENT, LOST
-from .stream import NO_TEXT, of_events, of_records
+from .stream import NO_TEXT, UNKNOWN, of_events, of_records
 from .times import since_first
 
 MOST_TIMES, LEAST_CUT = 2, 200  # as UTF-16 has of ASCII, and more
@@ -82,16 +82,16 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
             problems.append(Problem(0, str(error)))
     if found is None:
         first = " ".join(_failures(entries) or [one.reason for one in problems[:1]])
+        said = any(one in first for one in (ANSWERED, AS_TEXT))  # why it has no stream
         advice = "; open the developer tools before the stream starts, and save it again with its content"
         # An answer without text would be the same then.
         if NO_TEXT in first:
             raise CaptureError(f"this HAR file has the stream of an answer without text. {first}")
         raise CaptureError(
-            f"this HAR file has no stream of an engine{advice if _is_empty(first) else ''}. {first}".strip()
+            f"this HAR file has no stream of an engine{'' if said else advice}. {first}".strip()
         )
     found.header["entries"] = streams
-    creator = har["log"].get("creator")
-    browser = creator.get("name") if isinstance(creator, dict) else None
+    browser = object_at(har, "log", "creator").get("name")
     number = found.header["source"].get("entry", 0)
     timings = _timings(entries[number - 1]) if number else ""
     if timings:
@@ -99,17 +99,10 @@ def of_har(har: Any, file: str, read: Any, wanted: int = 0) -> Any:
     if number:
         known, note = _on_size(entries[number - 1], browser == CHROME)
         found = with_told(with_note(found, note), SIZE, known)
-    failed = _object(entries[number - 1], "response").get("_error") if number else None
+    failed = object_at(entries[number - 1], "response").get("_error") if number else None
     if isinstance(failed, str) and failed:
         found = with_note(found, f"The browser says of its entry: “{quoted(failed)}”.")
     return with_problems(found, problems)
-
-
-def _object(value: Any, *names: str) -> dict[str, Any]:
-    """Return the object that names lead to, from one object to the next; {} if there is none."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 def _timings(entry: Any) -> str:
@@ -118,17 +111,14 @@ def _timings(entry: Any) -> str:
     >>> _timings({"time": 1932.64, "timings": {"wait": 611.3, "receive": 1318, "ssl": -1}})
     'wait 611.3 ms, receive 1318 ms, 1932.6 ms in all'
     """
-    timings = entry.get("timings")
-    named = timings if isinstance(timings, dict) else {}
-    times = [(f"{name} ", named.get(name), "") for name in ("wait", "receive")]
+    timings = object_at(entry, "timings")
+    times = [(f"{name} ", timings.get(name), "") for name in ("wait", "receive")]
     times.append(("", entry.get("time"), " in all"))
-    said = [
-        f"{before}{round(time, 1):g} ms{after}"
-        if time < 1e5
-        else f"{before}{round(time)} ms{after}"
-        for before, time, after in times
-        if isinstance(time, (int, float)) and time > 0
-    ]
+    said = []
+    for before, time, after in times:
+        if isinstance(time, (int, float)) and time > 0:
+            rounded = f"{round(time, 1):g}" if time < 1e5 else str(round(time))
+            said.append(f"{before}{rounded} ms{after}")
     return ", ".join(said)
 
 
@@ -136,7 +126,7 @@ def _on_size(entry: Any, by_chrome: bool) -> tuple[str, str]:
     """Return what follows from the size of an entry's body, if its text is there as it is, as
     `note_of_size` does. Other tools may count characters, or the text that they have decoded.
     """
-    content = _object(entry, "response", "content")
+    content = object_at(entry, "response", "content")
     text = content.get("text")
     if not isinstance(text, str) or content.get("encoding") == "base64":
         return "", ""
@@ -148,24 +138,17 @@ def _on_size(entry: Any, by_chrome: bool) -> tuple[str, str]:
     return note_of_size(size, text) if by_chrome else ("", "")
 
 
-def _is_empty(why: str) -> bool:
-    """Return whether what is known of a HAR file is not why it has no stream."""
-    return not any(one in why for one in (ANSWERED, AS_TEXT))
-
-
 def _failures(entries: list[Any]) -> list[str]:
     """Return a sentence on the first answer of a server that is an error."""
     for number, entry in enumerate(entries, 1):
-        answer = entry.get("response") if isinstance(entry, dict) else None
-        status = answer.get("status") if isinstance(answer, dict) else None
-        if not isinstance(answer, dict) or type(status) is not int or status < 400:
+        answer = object_at(entry, "response")
+        status = answer.get("status")
+        if type(status) is not int or status < 400:
             continue
-        asked = entry.get("request")
-        if not isinstance(asked, dict) or asked.get("method") != "POST":
+        if object_at(entry, "request").get("method") != "POST":
             continue  # a picture, or the page's own
-        text = _object(answer, "content").get("text")
-        value = _json_in(text.encode(), 1) if isinstance(text, str) else None
-        said = find(value, MESSAGE) if isinstance(value, dict) else []
+        text = object_at(answer, "content").get("text")
+        said = find(_json_in(text.encode(), 1) if isinstance(text, str) else None, MESSAGE)
         words = f": “{quoted(said[0])}”" if said and isinstance(said[0], str) else ""
         return [f"Entry {number} ({_url(entry)}){ANSWERED}{status}{words}."]
     return []
@@ -177,15 +160,15 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
     """
     where, packed = BODY, 0
     bodies: list[Any]
-    is_list = isinstance(value, list) and value and isinstance(value[0], dict)
+    first = object_at(value[0]) if isinstance(value, list) and value else {}
     stubs = value.get("mappings", [value]) if isinstance(value, dict) else None
-    if isinstance(value, dict) and isinstance(value.get("cells"), list):
+    if isinstance(object_at(value).get("cells"), list):
         where = "what the cell printed"
         form, bodies = "Jupyter notebook, cell", [_printed(cell) for cell in value["cells"]]
-    elif is_list and "scope" in value[0]:
+    elif "scope" in first:
         records = [one for one in value if isinstance(one, dict)]
         form, bodies = "nock, response", [_of_hex(one.get("response")) for one in records]
-    elif is_list and "durations" in value[0]:
+    elif "durations" in first:
         form, bodies = "Charles, response", [_of_charles(one) for one in value]
     elif isinstance(stubs, list) and any(_is_stub(stub) for stub in stubs):
         form, bodies = "WireMock, response", [_stubbed(stub) for stub in stubs]
@@ -213,11 +196,9 @@ def of_bodies(value: Any, file: str, read: Any) -> Any:
 
 def _of_charles(one: Any) -> Any:
     """Return the body of a response in a session that Charles has saved as JSON."""
-    response = one.get("response") if isinstance(one, dict) else None
-    body = response.get("body") if isinstance(response, dict) else None
-    known = body if isinstance(body, dict) else {}
-    coded = known.get("encoded")
-    return base64_bytes(coded) if isinstance(coded, str) else known.get("text")
+    body = object_at(one, "response", "body")
+    coded = body.get("encoded")
+    return base64_bytes(coded) if isinstance(coded, str) else body.get("text")
 
 
 def _of_hex(body: Any) -> Any:
@@ -238,8 +219,8 @@ def _of_hex(body: Any) -> Any:
 
 def _is_stub(value: Any) -> bool:
     """Return whether a value is a stub of WireMock, which has what it answers to a request."""
-    named = isinstance(value, dict) and isinstance(value.get("request"), dict)
-    return named and isinstance(value.get("response"), dict)
+    known = object_at(value)
+    return all(isinstance(known.get(name), dict) for name in ("request", "response"))
 
 
 def _stubbed(stub: Any) -> "str | None":
@@ -256,9 +237,9 @@ def _stubbed(stub: Any) -> "str | None":
 
 def _printed(cell: Any) -> str:
     """Return what a cell of a notebook printed."""
-    outputs = cell.get("outputs") if isinstance(cell, dict) else None
+    outputs = object_at(cell).get("outputs")
     listed = outputs if isinstance(outputs, list) else []
-    texts = [one.get("text") for one in listed if isinstance(one, dict)]
+    texts = [object_at(one).get("text") for one in listed]
     pieces = [piece for text in texts for piece in (text if isinstance(text, list) else [text])]
     return "".join([piece for piece in pieces if isinstance(piece, str)])
 
@@ -276,14 +257,15 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
                     header[name] = hello[name]
             return inside(of_records(header, records, file, "HAR, detok.v1 socket", 1), MESSAGES)
         return _of_messages(messages, file)
-    content = _object(entry, "response", "content")
+    content = object_at(entry, "response", "content")
     text = content.get("text")
     kind = str(content.get("mimeType") or "")
     said = _of_event_source(entry.get("_eventSourceMessages"), text, file)
     if said:
         return said
+    is_declared = "event-stream" in kind or "ndjson" in kind
     if not isinstance(text, str) or not text:
-        if "event-stream" in kind or "ndjson" in kind:
+        if is_declared:
             raise CaptureError("its body was not saved")
         return None
     of_stream = text[:5] in ("data:", "event") or any(part in kind for part in KINDS)
@@ -299,13 +281,11 @@ def _of_entry(entry: Any, file: str, read: Any) -> Any:
     try:
         stream = read(data, file)
     except CaptureError:
-        if "event-stream" in kind or "ndjson" in kind:
+        if is_declared:
             raise
         return None  # one of the page's other requests
-    named = stream.header["source"]["server"] != "unknown server"
-    if not named and not (
-        "event-stream" in kind or "ndjson" in kind or data[:1] not in (b"[", b"{")
-    ):
+    named = stream.header["source"]["server"] != UNKNOWN
+    if not named and not is_declared and data[:1] in (b"[", b"{"):
         return None
     stream.header["source"]["format"] = "HAR, " + stream.header["source"]["format"]
     return stream if stream.facts.lines == MESSAGES else inside(stream, BODY)
@@ -342,9 +322,9 @@ def _of_event_source(messages: Any, text: Any, file: str) -> Any:
     """
     events, problems = [], []
     for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
-        data, at = (
-            (message.get("data"), message.get("time")) if isinstance(message, dict) else ("", 0)
-        )
+        if not isinstance(message, dict):
+            continue
+        data, at = message.get("data"), message.get("time")
         if not isinstance(data, str) or not isinstance(at, (int, float)):
             return None
         value = _json_in(plain_bytes(data), number)
@@ -370,7 +350,7 @@ def _received(messages: Any) -> list[Any]:
     """Return (time, number, bytes, whether they are binary) of each message that was received."""
     out = []
     for number, message in enumerate(messages if isinstance(messages, list) else [], 1):
-        if not isinstance(message, dict) or message.get("type") != "receive":
+        if object_at(message).get("type") != "receive":
             continue
         text, at = message.get("data"), message.get("time")
         if not isinstance(text, str):
@@ -406,15 +386,15 @@ def _of_pieces(pieces: list[Any], file: str) -> Any:
         chunks.append(Chunk(seconds, CONTENT, tokens, said, number, n + 1, broken, True, None))
     if not chunks:
         return None
-    source = {"format": "HAR, socket", "server": "unknown server", "file": file}
+    source = {"format": "HAR, socket", "server": UNKNOWN, "file": file}
     if times:
         source["times"] = "messages"
-    engine = {"name": "unknown server", "model": None, "fidelity": fidelity(chunks)}
+    engine = {"name": UNKNOWN, "model": None, "fidelity": fidelity(chunks)}
     header = {"detok": 1, "source": source, "engine": engine}
     found = Import(header, chunks, times[-1] if times else None, None, [], 0, NO_FACTS)
     return inside(found, MESSAGES)
 
 
 def _url(entry: Any) -> str:
-    url = _object(entry, "request").get("url")
+    url = object_at(entry, "request").get("url")
     return str(url).split("?")[0][:80] if url else "no address"

@@ -13,7 +13,7 @@ from .event_shapes import find, read_event
 from .gateways import STARTS, broken_borders
 from .imported import AT_NO_END, with_borders, with_end, with_fact, with_note
 from .log import LoggedEvent, read_pieces
-from .parse import Halves, is_utf8, parse_json
+from .parse import Halves, chars_of, is_utf8, object_at, parse_json
 from .sentence import FAILED
 from .servers import LOST
 from .stream import of_events
@@ -56,7 +56,7 @@ def of_lines(data: bytes, lines: list[bytes], file: str) -> Any:
         likely = [one for one in columns if b"{" in one or b"[" in one]
         row = (likely or [one for one in columns if one.strip()] or [b""])[0].strip(b" \r")
         words = b" ".join([one for one in columns if one != row])
-        rows.append((seconds_in("".join([chr(c) for c in words])), number, row))
+        rows.append((seconds_in(chars_of(words)), number, row))
     return of_messages(rows, file, "")
 
 
@@ -248,11 +248,10 @@ def _opened(value: Any) -> Any:
         value = parse_json(value, 0) if isinstance(value, str) and value[:2] == '{"' else value
     except CaptureError:
         return value
-    inner = value.get("data") if isinstance(value, dict) and "chat_id" in value else None
-    kind = inner.get("type") if isinstance(inner, dict) else None
-    if not isinstance(kind, str) or not kind.startswith("chat:") or not isinstance(inner, dict):
+    message = object_at(value, "data") if "chat_id" in object_at(value) else {}
+    kind, inner = message.get("type"), message.get("data")
+    if not isinstance(kind, str) or not kind.startswith("chat:"):
         return value
-    inner = inner.get("data")
     if kind == "chat:completion" and isinstance(inner, dict) and "content" in inner:
         inner = dict(inner)
         inner["type"] = kind

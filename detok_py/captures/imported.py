@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from .alike import Texts
 from .log import MAX_PROBLEMS, Problem
+from .order import plural
+from .parse import object_at
 from .rules import BORDERS
 
 # header: as that of a capture, with "source" · chunks · seconds: how long it took, None if the file
@@ -56,6 +58,7 @@ Facts = NamedTuple(
         ("lines", str),
     ],
 )
+AT_END, AT_FACTS = 3, 6  # in `Import`
 AT_NO_END, AT_MISSING, AT_TOLD, AT_NOTES, AT_LINES = 1, 2, 11, 12, 13  # in `Facts`
 NO_FACTS = Facts("", False, "", False, [], [], [], False, 0, 0, [], {}, "", "")
 # seconds since the start · channel · tokens: (id or None, bytes or None) each · data: the bytes of
@@ -101,8 +104,7 @@ def fidelity(chunks: list[Any]) -> str:
 
 def named_fidelity(header: dict[str, Any]) -> Any:
     """Return the fidelity that a header names; None if it names none."""
-    engine = header.get("engine")
-    return engine.get("fidelity") if isinstance(engine, dict) else None
+    return object_at(header, "engine").get("fidelity")
 
 
 def with_problems(found: Any, more: list[Any]) -> Any:
@@ -115,9 +117,7 @@ def with_problems(found: Any, more: list[Any]) -> Any:
 
 def with_note(found: Any, note: str) -> Any:
     """Return an import with one more of its `notes`."""
-    if not note:
-        return found
-    return with_fact(found, AT_NOTES, f"{found.facts.notes} {note}".strip())
+    return with_fact(found, AT_NOTES, f"{found.facts.notes} {note}".strip()) if note else found
 
 
 def with_borders(found: Any, count: int, all_: bool) -> Any:
@@ -126,8 +126,7 @@ def with_borders(found: Any, count: int, all_: bool) -> Any:
     """
     if count and all_:
         return with_told(found, "borders", "")
-    places = f"{count} places" if count > 1 else "1 place"
-    return with_note(found, f"In {places} of its log, {BORDERS}" if count else "")
+    return with_note(found, f"In {plural(count, 'place')} of its log, {BORDERS}" if count else "")
 
 
 def with_told(found: Any, rule: str, said: str) -> Any:
@@ -137,8 +136,7 @@ def with_told(found: Any, rule: str, said: str) -> Any:
 
 def with_end(found: Any, reason: str) -> Any:
     """Return an import of an answer that has ended."""
-    end = {"type": "finished", "reason": reason}
-    return Import(*(list(found[:3]) + [end] + list(found[4:])))
+    return _with(found, AT_END, {"type": "finished", "reason": reason})
 
 
 def with_missing(found: Any, said: str) -> Any:
@@ -152,10 +150,15 @@ def inside(found: Any, what: str) -> Any:
 
 
 def with_fact(found: Any, place: int, value: Any) -> Any:
-    """Return an import with another of its facts: MicroPython's named tuples have no `_replace`."""
-    facts = list(found.facts)
-    facts[place] = value
-    return Import(*(list(found[:-1]) + [Facts(*facts)]))
+    """Return an import with another of its facts."""
+    return _with(found, AT_FACTS, _with(found.facts, place, value))
+
+
+def _with(one: Any, place: int, value: Any) -> Any:
+    """Do as `_replace` of named tuples, which those of MicroPython lack."""
+    fields = list(one)
+    fields[place] = value
+    return type(one)(*fields)
 
 
 def summary(found: Any) -> dict[str, Any]:

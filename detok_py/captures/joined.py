@@ -82,11 +82,8 @@ def is_whole(event: bytes, after: bytes) -> bool:
     if value[:1] != b"{" or value[-1:] != b"}":
         return False
     follows = not after.strip() or after.startswith((b"data: {", b"data:{", b"data: [", b"{"))
-    if (
-        follows
-        and value.count(b"{") == value.count(b"}")
-        and value.count(b"[") == value.count(b"]")
-    ):
+    n = value.count
+    if follows and n(b"{") == n(b"}") and n(b"[") == n(b"]"):
         return True
     try:
         json.loads(mark_halves(_text_of(value)))

@@ -43,6 +43,9 @@ KEYS = (
     ("openapi", "an OpenAPI document"),
     ("paths", "an OpenAPI document"),
 )
+# In names of keys.
+OF_TEXTS = ("text", "content", "delta", "token", "chunk")
+OF_OTHERS = ("id", "time", "date", "url", "model")
 ASKED = "request."  # where the path of a question begins
 MOST_EVENTS = 200
 
@@ -110,13 +113,10 @@ def text_path(values: list[Any]) -> str:
         # An id or a type is the same in each event, and has no spaces.
         score = different + 2.0 * any(" " in text for text in texts)
         name = path.split(".")[-1].lower()
-        score *= (
-            3 if any(word in name for word in ("text", "content", "delta", "token", "chunk")) else 1
-        )
-        score *= 0.2 if any(word in name for word in ("id", "time", "date", "url", "model")) else 1
-        if different > 1 or len(values) == 1:
-            if score > most:
-                best, most = path, score
+        score *= 3 if any(word in name for word in OF_TEXTS) else 1
+        score *= 0.2 if any(word in name for word in OF_OTHERS) else 1
+        if score > most and (different > 1 or len(values) == 1):
+            best, most = path, score
     return best
 
 

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 from ..errors import CaptureError
 from ..protocol.sse import EventReader, LineReader
 from .alike import Shapes, Texts
+from .dumps import is_hex
 from .fold import Folded
 from .joined import Ahead, is_whole, opens, without_meter
 from .kinds import kind_of
 from .logged import MORE, begin_of_event, event_in, is_request, uncut
 from .lost import NULS, width_of_cut, without_nuls
 from .named import FAILED, name_of, names_that_matter, value_named
-from .order import by_ids
-from .parse import is_utf8, parse_json
+from .order import by_ids, plural
+from .parse import chars_of, is_utf8, parse_json
 from .printed import begins_printed, by_go
 from .reprs import lines_of_literal
 from .times import seconds_in
@@ -147,8 +148,7 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     while n and b"[DONE]" not in lines[n - 1].split(b"}")[-1]:
         n -= 1
     if n:
-        before = folded.lines_before(n - 1) if folded is not None else 0
-        problems.append(Problem(n + before, DONE))
+        problems.append(Problem(_in_file(n, folded), DONE))
     if b"\0\0" in data:
         lines = _without_nuls(lines, folded, problems)
     if MARK in data:
@@ -163,11 +163,16 @@ def _lines_of(data: bytes, folded: "Folded | None", problems: list[Any]) -> list
     return lines
 
 
+def _in_file(n: int, folded: "Folded | None") -> int:
+    """Return the number in the file of the line `n` of those that are left."""
+    return n + (folded.lines_before(n - 1) if folded is not None else 0)
+
+
 def _without_nuls(lines: list[bytes], folded: "Folded | None", problems: list[Any]) -> list[bytes]:
     """Return lines without NUL bytes; add where they were."""
     out, found = without_nuls(lines)
     for n, count, before in found:
-        line = n + (folded.lines_before(n - 1) if folded is not None else 0)
+        line = _in_file(n, folded)
         problems.append(Problem(line, f"{count}{NULS}"))
         if before:
             problems.append(Problem(line, f"{DAMAGED} JSON {BREAKS_OFF}: " + shown(before[-60:])))
@@ -179,15 +184,14 @@ def _without_cuts(lines: list[bytes], folded: "Folded | None", problems: list[An
     out, cut, column = uncut(lines)
     more = []
     for n, state in cut:
-        line = n + (folded.lines_before(n - 1) if folded is not None else 0)
+        line = _in_file(n, folded)
         if state == MORE:
             more.append(line)
         if state:
             why = MAY_GO_ON if state == MORE else f"{DAMAGED} JSON {BREAKS_OFF}: "
             problems.append(Problem(line, why + shown(lines[n - 1][-60:])))
     if cut:
-        many = f"{len(cut)} events" if len(cut) > 1 else "1 event"
-        said = f"{PAGER}{many}, at column {column}: what was there, such as the model, is missing."
+        said = f"{PAGER}{plural(len(cut), 'event')}, at column {column}: what was there, such as the model, is missing."
         if more:
             said += f" It may have been text in {len(more)} of them, the first in line {more[0]}."
         problems.append(Problem(0, said))
@@ -255,8 +259,8 @@ def _before_html(lines: list[bytes], folded: "Folded | None", problems: list[Any
     """Return the lines before a proxy's page in the middle of a stream."""
     for n, line in enumerate(lines):
         if line[:1] == b"<" and line[:9].lower().startswith((b"<html", b"<!doctype")):
-            out = folded.lines_before(n) if folded is not None else 0
-            problems.append(Problem(n + out + 1, NO_EVENT + kind_of(b"\n".join(lines[n:]))))
+            line_in_file = _in_file(n + 1, folded)
+            problems.append(Problem(line_in_file, NO_EVENT + kind_of(b"\n".join(lines[n:]))))
             return lines[:n]
     return lines
 
@@ -270,8 +274,7 @@ def _without_marks(lines: list[bytes], folded: "Folded | None", problems: list[A
     for n, line in enumerate(lines, 1):
         marked = line[:3] == MARK
         if marked and begun:
-            before = folded.lines_before(n - 1) if folded is not None else 0
-            problems.append(Problem(n + before, MARKED))
+            problems.append(Problem(_in_file(n, folded), MARKED))
         while line[:3] == MARK:
             line = line[3:]
         out.append(line)
@@ -296,8 +299,8 @@ def _without_others(lines: list[bytes], problems: list[Any]) -> list[bytes]:
     if len(turns) == len(set(turns)) or len(set(turns)) > MOST_MIXED:
         return lines
     others = [n for n, name in enumerate(names) if name not in (b"", order[0])]
-    many = f"{len(others)} events" if len(others) > 1 else "1 event"
-    said = f"{MIXED} is mixed into it, in {many} from line {others[0] + 1} on: left out here."
+    many, first = plural(len(others), "event"), others[0] + 1
+    said = f"{MIXED} is mixed into it, in {many} from line {first} on: left out here."
     problems.append(Problem(0, said))
     left_out = set(others)
     return [b":" if n in left_out else line for n, line in enumerate(lines)]
@@ -352,9 +355,7 @@ def _read_lines(
         raw: Any = any(n in broken for n in range(first, last + 1))
         if raw and _is_cesu(b"".join(lines[first - 1 : last])):
             raw = CESU
-        stamp = (
-            stamps[last + before - 1] if stamps else seconds_in("".join([chr(c) for c in prefix]))
-        )
+        stamp = stamps[last + before - 1] if stamps else seconds_in(chars_of(prefix))
         plain = max(event.data) > "\x7f"
         escaped = "\ufffd" not in event.data
         events.append(LoggedEvent(value, first + before, raw, stamp, plain, escaped))
@@ -473,18 +474,13 @@ def _is_of_curl(line: bytes) -> bool:
         return True
     if len(words) >= 11 and words[0].isdigit() and words[2].isdigit():
         return True
-    return (
-        len(words) == 1
-        and len(words[0]) <= 8
-        and all(c in b"0123456789abcdefABCDEF" for c in words[0])
-    )
+    return len(words) == 1 and len(words[0]) <= 8 and is_hex(words[0])
 
 
 def _why_not(text: str, inside: bool) -> str:
     text = text.strip()
     if text[:1] in ("{", "[") and not begins_printed(text):
-        how = INSIDE if inside else BREAKS_OFF
-        return f"{DAMAGED} JSON {how}: " + shown(text[-60:].encode())
+        return f"{DAMAGED} JSON {INSIDE if inside else BREAKS_OFF}: " + shown(text[-60:].encode())
     return by_go(text) or "this event is not JSON: " + shown(text.encode())
 
 

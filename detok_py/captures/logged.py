@@ -7,8 +7,8 @@ from typing import Any
 
 from ..protocol.sse import is_data_part
 from .event_shapes import read_event
-from .order import value_of
-from .parse import value_of_json
+from .order import fields_of
+from .parse import chars_of, value_of_json
 from .times import seconds_in
 
 SPACES = (b" ", b"\t", b"|")
@@ -103,7 +103,7 @@ def is_of_log(line: bytes) -> bool:
     start = line.lstrip(b"[(")[:40]
     if not start[:1].isdigit() or b'"' in start:
         return False
-    return seconds_in("".join([chr(c) for c in start])) is not None
+    return seconds_in(chars_of(start)) is not None
 
 
 def without_echoes(events: list[Any], labels: list[str]) -> list[Any]:
@@ -145,12 +145,11 @@ def without_sums(events: list[Any]) -> list[Any]:
     >>> len(without_sums([LoggedEvent(one, 1, False, None, False, False) for one in values]))
     1
     """
-    values = [value_of(event) for event in events]
-    kinds = [value.get("type") if isinstance(value, dict) else None for value in values]
-    if "content_block_delta" not in kinds:
+    values = [fields_of(event) for event in events]
+    if not any(value.get("type") == "content_block_delta" for value in values):
         return events
-    pairs = list(zip(events, kinds, values))
-    return [one for one, kind, value in pairs if kind not in SUMS or "snapshot" not in value]
+    pairs = list(zip(events, values))
+    return [one for one, value in pairs if value.get("type") not in SUMS or "snapshot" not in value]
 
 
 def label_of(prefix: str) -> str:

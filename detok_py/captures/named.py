@@ -8,6 +8,7 @@ path and the operation of the last patch, which the next one may leave out.
 from typing import Any
 
 from .alike import with_values
+from .parse import chars_of, object_at
 
 # A string alone is text in events without a name, and in those of such a name: not in
 # `event: connected`.
@@ -40,7 +41,7 @@ def name_of(lines: list[Any], n: int) -> str:
     for some in (lines[max(0, n - MOST_LOOKED_AT) : n][::-1], lines[n : n + MOST_LOOKED_AT]):
         for line in some:
             if line.startswith(b"event:"):
-                return "".join([chr(c) for c in line[6:].strip()])
+                return chars_of(line[6:].strip())
             if not line.strip():
                 break
     return ""
@@ -74,9 +75,7 @@ def value_named(name: str, value: Any) -> Any:
     words = name.lower().replace("-", "_").split("_")
     is_part = any(word in PARTS or word[:-1] in PARTS for word in words)
     if not is_part and any(word in FAILED for word in words):
-        known = isinstance(value, dict) and (
-            "error" in value or "type" in value or "detail" in value
-        )
+        known = any(key in object_at(value) for key in ("error", "type", "detail"))
         return value if known or not value else {"error": value}
     if REPLACES in words and isinstance(value, dict) and "event" not in value:
         text = value.get("text", value.get("content"))

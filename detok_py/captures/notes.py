@@ -12,8 +12,8 @@ from .event_shapes import find
 from .log import ENCODED, MARKED, MIXED, PAGER, has_left_out
 from .markup_shown import on_control_tokens, on_think_tags
 from .mojibake import CP1252, find_misread
-from .order import quoted, value_of
-from .parse import is_utf8
+from .order import fields_of, plural, quoted, value_of
+from .parse import is_utf8, object_at
 from .rules import CAME_SO, ONE_BYTE, READ_WRONG
 from .sentence import COPY_BROKEN, NOT_WHOLE, listed
 from .servers import CONTENT, LOST
@@ -144,10 +144,11 @@ def has_bytes_of_lost(value: Any) -> bool:
 def _on_refusal(events: list[Any]) -> str:
     """Return a sentence if the server marks the text as a refusal; "" if it does not."""
     for event in events[:MOST_LOOKED_AT]:
-        value = value_of(event)
-        kind = value.get("type") if isinstance(value, dict) else None
+        value = fields_of(event)
         said = find(value, "choices[!index].delta,message.refusal")
-        if kind == "response.refusal.delta" or any(one and isinstance(one, str) for one in said):
+        if value.get("type") == "response.refusal.delta" or any(
+            one and isinstance(one, str) for one in said
+        ):
             return "The server sent it as a refusal (`refusal`), not as an answer."
     return ""
 
@@ -156,12 +157,8 @@ def _on_filter(events: list[Any]) -> str:
     """Return a sentence on the filters of Azure OpenAI that an answer met; "" if it met none."""
     for event in events[-LAST_EVENTS:]:
         for results in find(value_of(event), "choices[*].content_filter_results"):
-            named = results if isinstance(results, dict) else {}
-            met = [
-                name
-                for name in sorted(named)
-                if isinstance(named[name], dict) and named[name].get("filtered") is True
-            ]
+            names = sorted(object_at(results))
+            met = [one for one in names if object_at(results, one).get("filtered") is True]
             if met:
                 return f"The filter that it met: {listed(met)}."
     return ""
@@ -172,8 +169,7 @@ def _on_replaced(events: list[Any]) -> str:
     did not.
     """
     for event in events[::-1]:
-        value = value_of(event)
-        known = value if isinstance(value, dict) else {}
+        known = fields_of(event)
         of_dify = known.get("event") == "message_replace"
         said = known.get("answer" if of_dify else "replaced")
         if isinstance(said, str):
@@ -188,8 +184,7 @@ def _on_replaced(events: list[Any]) -> str:
 def _on_stop(events: list[Any], chunks: list[Any]) -> str:
     """Return a sentence on the stop string that ended an answer; "" if no server names it."""
     for event in events[-LAST_EVENTS:]:
-        value = value_of(event)
-        found = find(value, STOP) if isinstance(value, dict) else []
+        found = find(fields_of(event), STOP)
         if found and isinstance(found[0], str) and found[0]:
             text = found[0].replace("\n", "\\n")
             said = f"It ended at the stop string “{quoted(text)}”"
@@ -329,9 +324,8 @@ def notes_on(
     said += [f"C{one[1:]}." for one in left_out]
     if unfinished and not any(chunk.broken for chunk in chunks):
         named = listed([f"line {line}" for line in unfinished])
-        many = f"{len(unfinished)} events" if len(unfinished) > 1 else "1 event"
         said.append(
-            f"In {many} ({named}) the text so far ends with �, and a later event has the character "
+            f"In {plural(len(unfinished), 'event')} ({named}) the text so far ends with �, and a later event has the character "
             "there: the engine sends text before its last character is whole."
         )
     # Of servers whose bytes are the token's own, the verdict has it.
@@ -406,7 +400,7 @@ def _without_ends(chunks: list[Any]) -> tuple[list[Any], str]:
         for chunk in chunks
     ]
     return out, (
-        f"In {len(ends)} {'events' if many else 'event'} ({listed(ends)}) the text has a whole "
+        f"In {plural(len(ends), 'event')} ({listed(ends)}) the text has a whole "
         f"character, and {'their tokens have' if many else 'its token has'} only the end of its "
         "bytes: the tokens before did not come, so the text is read."
     )

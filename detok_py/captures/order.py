@@ -11,7 +11,7 @@ from typing import Any, Iterator
 from .alike import Same, Texts, created_in
 from .compare import contents
 from .event_shapes import find
-from .parse import parse_json
+from .parse import object_at, parse_json
 from .times import DAY, KEYS, since_first, stamp_of, steps_of
 
 OF_SESSION = ("session.", "conversation.", "input_audio_buffer.", "rate_limits.")
@@ -38,8 +38,7 @@ def order_of(
     numbers = _numbered_wrong(events) or _counted_twice(events)
     numbers = numbers or _stamped_twice(events, chunks) or _stamped_back(events)
     numbers = numbers or _doubled(events, chunks) or _padded_twice(events)
-    first = value_of(events[0]) if events else None
-    number = first.get("sequence_number") if isinstance(first, dict) else None
+    number = fields_of(events[0]).get("sequence_number") if events else None
     late = {"part": f" Its first event has the number {number}."}
     if type(number) is int and number > 1:
         return numbers, late
@@ -104,8 +103,7 @@ def _begin_of_answer(events: list[Any]) -> int:
     which may have begun long before.
     """
     for n, event in enumerate(events):
-        value = value_of(event)
-        kind = value.get("type") if isinstance(value, dict) else None
+        kind = fields_of(event).get("type")
         if not isinstance(kind, str) or not kind.startswith(OF_SESSION):
             return n
     return 0
@@ -128,6 +126,11 @@ def value_of(event: Any) -> Any:
     return value_in(event.value)
 
 
+def fields_of(event: Any) -> dict[str, Any]:
+    """Return the value of an event, as `value_of` does; {} if it is no object."""
+    return object_at(value_of(event))
+
+
 def value_in(value: Any) -> Any:
     """Return the value of an event's value that may be a `Same` or `Texts`."""
     return value.shape.value if isinstance(value, (Same, Texts)) else value
@@ -139,8 +142,7 @@ def _numbered_wrong(events: list[Any]) -> list[tuple[int, str]]:
     n = 1
     own = False
     for event in events:
-        value = value_of(event)
-        known = value if isinstance(value, dict) else {}
+        known = fields_of(event)
         number = known.get("sequence_number", known.get("seq"))
         own = own or "seq" in known
         if number is None and "token" in known:
@@ -224,8 +226,8 @@ def _counted_twice(events: list[Any]) -> list[tuple[int, str]]:
     seen: dict[int, str] = {}
     out = []
     for n, event in enumerate(events, 1):
-        value = value_of(event)
-        if not isinstance(value, dict) or not find(value, COUNTS):
+        value = fields_of(event)
+        if not find(value, COUNTS):
             continue
         if value.get("stop") or _choice_of(value).get("finish_reason"):
             seen = {}  # another answer may follow
@@ -258,15 +260,14 @@ def _stamped_twice(events: list[Any], chunks: list[Any]) -> list[tuple[int, str]
     seen: dict[str, list[Any]] = {}
     known: dict[str, set[str]] = {}  # as JSON, of the stamps that came back
     last = ""
-    end = value_of(events[-1]) if events else None
-    total = end.get("eval_count") if isinstance(end, dict) else None
+    total = fields_of(events[-1]).get("eval_count") if events else None
     too_many = type(total) is int and total < len(chunks)
     out = []
     for n, value in _numbered(events):
         if isinstance(value, Same) and "created_at" in value.shape.value:
             value = value.whole()
-        given = value.get("created_at") if isinstance(value, dict) else None
-        stamp = given if isinstance(given, str) else ""
+        stamp = object_at(value).get("created_at")
+        stamp = stamp if isinstance(stamp, str) else ""
         fraction = stamp.partition(".")[2]
         if len(fraction) < 4 or not fraction[:4].isdigit():
             continue
@@ -322,10 +323,9 @@ def _padded_twice(events: list[Any]) -> list[tuple[int, str]]:
         for one in its:
             n += 1
             if one == before and one is not None:
-                value = (
-                    parse_json(one[one.find(b"{") :].decode(), 0) if isinstance(one, bytes) else one
-                )
-                padding = value.get("obfuscation") if isinstance(value, dict) else None
+                is_line = isinstance(one, bytes)
+                value = parse_json(one[one.find(b"{") :].decode(), 0) if is_line else one
+                padding = object_at(value).get("obfuscation")
                 if isinstance(padding, str) and len(padding) >= LEAST_PADDING:
                     out.append((n, "again"))
             before = one
@@ -420,6 +420,11 @@ def quoted(text: str) -> str:
     return text if len(text) <= MOST_QUOTED else text[: MOST_QUOTED - 1] + "…"
 
 
+def plural(count: int, name: str) -> str:
+    """Return a count with the name of what it counts: 1 event, 2 events."""
+    return f"{count} {name}{'s' * (count > 1)}"
+
+
 def _opener(value: Any) -> tuple[str, bool]:
     """Return the id of the answer that an event begins, "" if it begins none; and whether an answer
     ends in it. Events of OpenAI's form begin one with a role and without text.
@@ -443,14 +448,12 @@ def _opener(value: Any) -> tuple[str, bool]:
 
 
 def _choice_of(value: Any) -> dict[str, Any]:
-    choices = value.get("choices") if isinstance(value, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) else {}
+    choices = object_at(value).get("choices")
+    return object_at(choices[0]) if isinstance(choices, list) and choices else {}
 
 
 def _delta_of(value: Any) -> dict[str, Any]:
-    delta = _choice_of(value).get("delta")
-    return delta if isinstance(delta, dict) else {}
+    return object_at(_choice_of(value), "delta")
 
 
 def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
@@ -462,9 +465,8 @@ def _jumps(events: list[Any], chunks: list[Any]) -> list[tuple[int, int, int]]:
         value = {} if isinstance(given, Texts) else value_in(given)
         if isinstance(given, Same) and "tokens_predicted" in value:
             value = given.whole()
-        value = value if isinstance(value, dict) else {}
-        usage = value.get("usage")
-        total = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        value = object_at(value)
+        total = object_at(value, "usage").get("completion_tokens")
         total = value.get("tokens_predicted") if total is None else total
         if type(total) is int:
             counts.append((number, total))

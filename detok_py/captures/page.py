@@ -29,6 +29,7 @@ from .cut import cut
 from .fold import Folded, shapes_in
 from .imported import SOME_IDS, Import, as_json, named_fidelity, summary, with_note, with_problems
 from .log import Problem
+from .parse import object_at
 from .read import read
 from .rows import count_of, shown
 from .sentence import sentence
@@ -168,10 +169,10 @@ def _framed(found: Any, said: str) -> str:
     """
     if any(chunk.channel == TOOL_CALL for chunk in found.chunks):
         said += ' A call is shown as {"name": …, "arguments": …}: only what is in these came so.'
-    streams, source = found.header.get("entries"), found.header.get("source")
-    if not isinstance(streams, list) or not isinstance(source, dict) or len(streams) < 2:
+    streams, entry = found.header.get("entries"), object_at(found.header, "source").get("entry")
+    if not isinstance(streams, list) or len(streams) < 2 or entry is None:
         return said
-    which = f"This is entry {source.get('entry')}, one of the file's {len(streams)} streams."
+    which = f"This is entry {entry}, one of the file's {len(streams)} streams."
     return f"{which} {said}"
 
 
@@ -418,8 +419,7 @@ def _about_events(facts: Any, apart: bool = False) -> bool:
 
 
 def _named(header: dict[str, Any]) -> "str | None":
-    named = header.get("vocabulary")
-    sha256 = named.get("sha256") if isinstance(named, dict) else None
+    sha256 = object_at(header, "vocabulary").get("sha256")
     return sha256 if isinstance(sha256, str) else None
 
 

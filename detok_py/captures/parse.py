@@ -50,6 +50,45 @@ def value_of_json(data: "str | bytes") -> Any:
         return None
 
 
+def value_of_line(line: bytes) -> Any:
+    """Return the value of a line of JSON, with halves of pairs as they are; None if it is none."""
+    try:
+        return json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return None
+
+
+def bytes_of_line(said: Any) -> "bytes | None":
+    """Return what a line of a log says, as bytes: a string, or a list of their numbers; None for
+    other values, and for half a surrogate pair.
+
+    >>> bytes_of_line("né"), bytes_of_line([110, 195, 169]), bytes_of_line({})
+    (b'n\\xc3\\xa9', b'n\\xc3\\xa9', None)
+    """
+    if isinstance(said, list):
+        return bytes([n & 255 for n in said if type(n) is int])
+    try:
+        return said.encode() if isinstance(said, str) else None
+    except ValueError:
+        return None
+
+
+def object_at(value: Any, *names: str) -> dict[str, Any]:
+    """Return the object that names lead to, from one object to the next; {} if there is none.
+
+    >>> object_at({"a": {"b": {"c": 1}}}, "a", "b"), object_at({"a": 1}, "a"), object_at([1])
+    ({'c': 1}, {}, {})
+    """
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def chars_of(data: bytes) -> str:
+    """Return the character of each byte: Latin-1, which MicroPython does not decode."""
+    return "".join([chr(byte) for byte in data])
+
+
 def base64_bytes(text: str) -> bytes:
     """Return the bytes of a text in base64 (RFC 4648). Raises CaptureError.
 

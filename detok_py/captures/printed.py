@@ -40,15 +40,11 @@ def begin_of_value(text: str) -> tuple[int, str]:
     begin = _begin(text, at)
     if not gap and _is_of_ruby(key, end):
         return begin, RUBY
-    if (
-        not gap
-        and named
-        and "A" <= key[:1] <= "Z"
-        and key[end + 1 : end + 2] not in ("", " ", "\n")
-    ):
+    after = key[end + 1 : end + 2] if named else ""
+    if not gap and "A" <= key[:1] <= "Z" and after not in ("", " ", "\n"):
         return begin, GO
     quoted = key[:1] == "'" and key.find("':") > 0
-    if not gap or not (quoted or (named and key[end + 1 : end + 2] in (" ", "\n"))):
+    if not gap or not (quoted or after in (" ", "\n")):
         return 0, ""
     quotes = [text.find(mark, at) for mark in ("'", '"', "`")]
     quotes = [one for one in quotes if one >= 0]

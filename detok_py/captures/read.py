@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import CaptureError
 from ..protocol.sse import EventReader
-from .capture import MAX_SIZE, read_capture
+from .capture import check_size, read_capture
 from .cloud import lines_of_entries, lines_of_log
 from .compare import contents
 from .dumps import (
@@ -42,12 +42,12 @@ from .log import (
 )
 from .notes import CHARSET, WINDOWS, is_latin, is_windows, length_note, windows_as_utf8
 from .order import quoted
-from .parse import is_utf8, parse_json
+from .parse import chars_of, is_utf8, parse_json
 from .printed import joined_values
-from .printout import may_be_printed, of_printed
+from .printout import MOST_BEFORE, may_be_printed, of_printed
 from .sentence import MESSAGES
 from .servers import COMPATIBLE
-from .stream import LOSSY, NO_BYTES, of_events, of_records
+from .stream import LOSSY, NO_BYTES, UNKNOWN, of_events, of_records
 from .wrapped import bodies_of_cassette, unwrapped, without_escapes
 
 # What only one server writes beside events: in a log; in comments of a stream.
@@ -55,7 +55,6 @@ LOCAL_AI = b" DBG Sending chunk: {"
 OF_EXO = (b": prefill_progress {", b": generation_stats {")
 FLAGS = b": Flags ["  # of tcpdump
 MOST_TRIES = 20  # braces that may be the end of the last whole item
-MOST_BEFORE = 20  # lines before the first value that a program printed
 AS_LATIN = ", and it is read so here. Event streams are UTF-8, so most clients show � for é."
 MOST_OF_HEAD = 4096  # bytes of a cassette before its first interaction
 NAMES_OF_ENDS = (b"done", b"end", b"error", b"ping", b"metadata")
@@ -81,10 +80,7 @@ def read(
     >>> found.header["source"]["server"], found.chunks[0].data
     ('OpenAI-compatible server, chat completions', b'hi')
     """
-    if len(data) > MAX_SIZE:
-        raise CaptureError(
-            f"the file has {len(data) >> 20} MiB; at most {MAX_SIZE >> 20} MiB are read."
-        )
+    check_size(data)
     data, note = _prepared(data)
     if note and folded is not None:
         raise CaptureError(note)  # a part is not here
@@ -92,7 +88,8 @@ def read(
         data = data.replace(b"\0", b"\n")  # FastChat
     first = data.split(b"\n", 1)[0].strip()
     if first[:1] == b"{" and b'"detok"' in first:
-        return _of_capture(data.decode(), file)
+        header, records = read_capture(data.decode())
+        return of_records(dict(header), records, file, "detok capture", 2)
     data = without_fetch(without_request(data))
     answer = http_body(data.lstrip(b"\n"))
     if answer and answer[0] != data.partition(b"\r\n\r\n")[2]:
@@ -128,7 +125,7 @@ def _of_json(data: bytes, file: str, path: str, entry: int) -> Any:
     if logged:
         return of_events(*read_pieces(*logged), "log", file, path)
     events = [
-        LoggedEvent(item, lines[n] if n < len(lines) else 1, False, None, False, False)
+        LoggedEvent(item, lines[n] if n < len(lines) else 1, *NOT_TEXT)
         for n, item in enumerate(values)
     ]
     return of_events(events, [], "JSON", file, path)
@@ -189,9 +186,7 @@ def _cut_array(data: bytes, file: str, path: str) -> Any:
             end = text.rfind("}", 0, end if n else len(text))
     if not values:
         return None
-    events = [
-        LoggedEvent(value, lines[n], False, None, False, False) for n, value in enumerate(values)
-    ]
+    events = [LoggedEvent(value, lines[n], *NOT_TEXT) for n, value in enumerate(values)]
     problem = Problem(1 + text[:end].count("\n"), "the array breaks off after this line")
     rest = text[end + 1 :].lstrip(" \t\r\n,")
     if rest:
@@ -312,7 +307,7 @@ def _of_lines(
     if found.end is None and any(line.rstrip() == b"event: done" for line in lines):
         found = with_end(found, _reason_of_done(lines))
     if any(line.rstrip() == b"event: output" for line in lines):
-        found.header["source"]["server"] = found.header["engine"]["name"] = "Replicate"
+        return _with_name(found, "Replicate")
     return found
 
 
@@ -324,7 +319,7 @@ def _reason_of_done(lines: list[bytes]) -> str:
     """
     for line in lines:
         if line.startswith(b'data: {"reason":'):
-            return "".join([chr(c) for c in line.split(b'"')[3][:40]])
+            return chars_of(line.split(b'"')[3][:40])
     return "done"
 
 
@@ -345,25 +340,24 @@ def _named(found: Any, log: bytes) -> Any:
     name = found.header["engine"]["name"]
     if not name.startswith(COMPATIBLE):
         return found
-    own = "LocalAI" if LOCAL_AI in log else ""
+    own = "LocalAI" if LOCAL_AI in log else COMPATIBLE
     if log.startswith(OF_EXO) or any(b"\n" + mark in log for mark in OF_EXO):
         own = "exo"
-    if own:
-        name = own + name[len(COMPATIBLE) :]
-        found.header["source"]["server"] = found.header["engine"]["name"] = name
-    return found
+    return _with_name(found, own + name[len(COMPATIBLE) :])
 
 
 def _of_bedrock(found: Any) -> Any:
     """Return a stream with Amazon's name before that of the API that its model speaks."""
     name = found.header["engine"]["name"]
-    if not name.startswith("Amazon"):
-        name = (
-            f"Amazon Bedrock, {name.replace(', ', ' ', 1)}"
-            if name != "unknown server"
-            else "Amazon Bedrock"
-        )
-        found.header["source"]["server"] = found.header["engine"]["name"] = name
+    if name == UNKNOWN:
+        return _with_name(found, "Amazon Bedrock")
+    own = name if name.startswith("Amazon") else f"Amazon Bedrock, {name.replace(', ', ' ', 1)}"
+    return _with_name(found, own)
+
+
+def _with_name(found: Any, name: str) -> Any:
+    """Return a stream with the name of its server."""
+    found.header["source"]["server"] = found.header["engine"]["name"] = name
     return found
 
 
@@ -381,14 +375,13 @@ def _pieces(lines: list[bytes]) -> list[Any]:
         said = EventReader().feed(b"\n".join(lines[begin:n]) + b"\n\n")
         raw = not is_utf8(b"".join(lines[begin:n]))
         begin, first = n + 1, begin + 1
-        if said and said[0].data[:1] == "{" and name not in NAMES_OF_ENDS:
+        text = said[0].data if said else ""
+        if text[:1] == "{" and name not in NAMES_OF_ENDS:
             return []
-        if said and name == b"error":
-            out.append(LoggedEvent({"error": _value_of_error(said[0].data)}, first, *NOT_TEXT))
-        elif said and name not in NAMES_OF_ENDS:
-            text = said[0].data
-            plain = max(text) > "\x7f"
-            out.append(LoggedEvent(text, first, raw, None, plain, False))
+        if text and name == b"error":
+            out.append(LoggedEvent({"error": _value_of_error(text)}, first, *NOT_TEXT))
+        elif text and name not in NAMES_OF_ENDS:
+            out.append(LoggedEvent(text, first, raw, None, max(text) > "\x7f", False))
         name = b""
     return out
 
@@ -430,11 +423,6 @@ def _as_utf8(data: bytes) -> bytes:
             continue
         out.append(chr(code) if not 0xD800 <= code < 0xE000 else "\ufffd")
     return "".join(out).encode()
-
-
-def _of_capture(text: str, file: str) -> Any:
-    header, records = read_capture(text)
-    return of_records(dict(header), records, file, "detok capture", 2)
 
 
 def _items_of(text: str) -> tuple[list[int], int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .log import CURL, DAMAGED, ENCODED, INSIDE, NO_EVENT, PAGE, PAGER
 from .lost import NULS, WIDTH
-from .order import quoted
+from .order import plural, quoted
 from .rules import LESS
 from .servers import LEFT_OUT
 
@@ -136,7 +136,7 @@ def _on_text(verdicts: list[Any], fidelity: str, facts: Any, failed: bool) -> st
             seen.update(its)
     if counts:
         named = [(BLAMES[one], counts[one]) for one in BLAMED if one in counts]
-        return " ".join([said.format("1 place" if n == 1 else f"{n} places") for said, n in named])
+        return " ".join([said.format(plural(n, "place")) for said, n in named])
     if facts.missing:
         more = verdicts if fidelity != "text" else []
         nothing = NOTHING.format(" else") if fidelity == "text" else "Nothing else in it is broken."

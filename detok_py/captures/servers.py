@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .alike import MARKER
 from .event_shapes import Calls, find, read_event, without_last
-from .parse import value_of_json
+from .parse import object_at, value_of_json
 
 # channel: "content", "reasoning" or "tool_call" · text: what the event says, with marked halves ·
 # tokens: (id or None, bytes or None) each, [] if the event has none
@@ -58,7 +58,7 @@ OF_LINES = ("event", "chunk", "data", "payload")  # of a log's lines
 
 # LangChain's messages with a tool's result.
 OF_TOOL = (["tool"], ["ToolMessageChunk"])
-CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
+CHANNELS = CONTENT, REASONING, TOOL_CALL = "content", "reasoning", "tool_call"
 LEFT_OUT = " is left out: only choice 0 is read"
 NEW, OLD = "new", "old"  # pieces, since the last whole text
 
@@ -246,17 +246,13 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
     fingerprint = str(event.get("system_fingerprint") or "")[:99]
     model = str(event.get("model") or "")[:99]
     has_print = fingerprint[:3] == "fp_"
-    choice = (find(event, "choices[*]") or [{}])[0]
-    choice = choice if isinstance(choice, dict) else {}
-    delta = choice.get("delta")
-    usage = event.get("usage")
-    rates = set(usage) if isinstance(usage, dict) else set()
-    of_mlc = model.endswith("-MLC") and isinstance(delta, dict) and "tool_call_id" in delta
+    choice = object_at((find(event, "choices[*]") or [{}])[0])
+    delta, rates = object_at(choice, "delta"), set(object_at(event, "usage"))
     signs = (
         ("OpenRouter", "provider" in event and str(event.get("id")).startswith("gen-")),
         ("Perplexity", "search_results" in event),
         ("Mistral", "p" in event and model.startswith(OF_MISTRAL)),
-        ("MLC-LLM", of_mlc),
+        ("MLC-LLM", model.endswith("-MLC") and "tool_call_id" in delta),
         ("SGLang", "matched_stop" in choice),
         ("mlx-lm", _is_of_mlx(fingerprint)),
         ("mistral.rs", "avg_compl_tok_per_sec" in rates),
@@ -277,7 +273,7 @@ def server_name(event: Any, api: str) -> tuple[str, bool]:
             and (not model or model.startswith(OF_OPENAI))
             and not model.startswith("gpt-oss")
             # LiteLLM's objects say what OpenAI said, and what others did.
-            and not (isinstance(delta, dict) and "provider_specific_fields" in delta),
+            and "provider_specific_fields" not in delta,
         ),
     )
     names = [name for name, holds in signs if holds]

@@ -56,8 +56,9 @@ from .notes import (
 from .order import order_of, other_openers, times_of, value_in
 from .parse import Halves
 from .sentence import missing
-from .servers import CONTENT, LEFT_OUT, REASONING, TOOL_CALL, Server
+from .servers import CHANNELS, CONTENT, LEFT_OUT, Server
 
+UNKNOWN = "unknown server"
 PRINTED = "values that Python printed"
 GEMINI_ENDS = "candidates[*].finishReason"  # in each event of old ones
 TOKENS_OUT = "usage.completion_tokens,output_tokens|usageMetadata.candidatesTokenCount|eval_count"
@@ -107,7 +108,7 @@ def of_events(
     if not chunks:
         raise CaptureError(_why_none(server, events, problems, lacks))
     chunks, more = checked_text(_without_names(chunks))
-    name = server.name or "unknown server"
+    name = server.name or UNKNOWN
     source: dict[str, Any] = {"format": form, "server": name, "file": file}
     source.update(clocked)
     source.update({"done": True} if done and clocked.get("times") == "lines" else {})
@@ -354,11 +355,7 @@ def of_records(header: Any, records: list[Any], file: str, form: str, line: int)
         kind, value = record.kind, record.value
         if kind == EVENT:
             end = value if value.get("type") in ("finished", "error") else end
-            if value.get("type") == "channel" and value.get("channel") in (
-                CONTENT,
-                REASONING,
-                TOOL_CALL,
-            ):
+            if value.get("type") == "channel" and value.get("channel") in CHANNELS:
                 channel = value["channel"]
             continue
         tokens: list[Any] = []

@@ -60,6 +60,17 @@ def seconds_of(value: Any) -> "float | None":
     return value if isinstance(value, float) and value > 1e9 else None
 
 
+def time_of_line(value: Any, keys: tuple[str, ...]) -> "float | None":
+    """Return the time at the first of some keys in a log's line, which is an object; None if it has
+    none.
+
+    >>> time_of_line({"ts": "12:00:01.5"}, ("time", "ts")), time_of_line({"t": 1}, ("time", "t"))
+    (43201.5, None)
+    """
+    time = next((value[key] for key in keys if key in value), None)
+    return seconds_in(time) if isinstance(time, str) else seconds_of(time)
+
+
 def stamp_of(event: Any, key: str) -> "float | None":
     """Return the time in an event (Ollama's `created_at`, a record's `ts`); None if it has none, or
     one in whole seconds, as most servers send.
@@ -142,15 +153,8 @@ def _days(before: str) -> int:
     years, months = int(year), int(month)
     years -= months <= 2
     months = (months + 9) % 12
-    return (
-        365 * years
-        + years // 4
-        - years // 100
-        + years // 400
-        + (153 * months + 2) // 5
-        + int(day)
-        - 719469
-    )
+    leap_days = years // 4 - years // 100 + years // 400
+    return 365 * years + leap_days + (153 * months + 2) // 5 + int(day) - 719469
 
 
 def _is_number(text: str) -> bool:

@@ -120,17 +120,11 @@ def as_lists(verdicts: list[Verdict]) -> list[Any]:
     """Return verdicts as lists, because MicroPython writes no named tuples as JSON; each with what
     its rule leaves open (an entry of `LESS`, or ""). Saved verdicts do not have the last.
     """
-    return [
-        [
-            who,
-            rule,
-            said,
-            [list(place) for place in places[:MOST_PLACES]],
-            count,
-            LESS.get(rule, ""),
-        ]
-        for who, rule, said, places, count in verdicts
-    ]
+    out = []
+    for who, rule, said, places, count in verdicts:
+        its = [list(place) for place in places[:MOST_PLACES]]
+        out.append([who, rule, said, its, count, LESS.get(rule, "")])
+    return out
 
 
 def from_header(header: dict[str, Any], count: int) -> "list[Verdict] | None":

@@ -5,11 +5,10 @@ In: the lines of a file. Out: the lines inside them, and when each was written; 
 the bodies of the responses. Of YAML, only the scalars are read.
 """
 
-import json
 from typing import Any
 
-from .parse import MARK, base64_bytes
-from .times import seconds_in, seconds_of
+from .parse import MARK, base64_bytes, bytes_of_line, chars_of, value_of_line
+from .times import seconds_in, time_of_line
 
 MOST_TRIED = 5
 KEYS = ("MESSAGE", "log", "line", "message", "msg")  # also of Loki and CloudWatch
@@ -85,11 +84,8 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
         words = line.split(b" ", 3)
         if len(words) < 4 or words[1] not in (b"stdout", b"stderr") or words[2] not in (b"P", b"F"):
             return None
-        return words[3], seconds_in("".join([chr(c) for c in words[0]])), words[2] == b"P"
-    try:
-        value = json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
+        return words[3], seconds_in(chars_of(words[0])), words[2] == b"P"
+    value = value_of_line(line)
     if not isinstance(value, dict):
         return None
     said: Any = None
@@ -98,21 +94,14 @@ def _line_in(line: bytes) -> "tuple[bytes, float | None, bool] | None":
             said = value[key]
     if said is None:
         said = next((value[key] for key in KEYS if key in value), None)
-    if isinstance(said, list):  # journald writes bytes that are not UTF-8 as numbers
-        said = bytes([n & 255 for n in said if type(n) is int])
-    elif isinstance(said, str):
-        try:
-            said = said.encode()
-        except ValueError:
-            return None  # half a surrogate pair
-    else:
+    said = bytes_of_line(said)  # journald writes bytes that are not UTF-8 as numbers
+    if said is None:
         return None
     more = "stream" in value and not said.endswith(b"\n")
     micros = value.get("__REALTIME_TIMESTAMP")
     if isinstance(micros, str) and micros.isdigit():
         return said, int(micros) / 1e6, more
-    time = next((value[key] for key in TIMES if key in value), None)
-    return said, seconds_in(time) if isinstance(time, str) else seconds_of(time), more
+    return said, time_of_line(value, TIMES), more
 
 
 def row_of_devtools(line: bytes) -> "tuple[bytes, bytes] | None":

@@ -65,18 +65,6 @@ def _cause(finding: dict[str, Any], sent_broken: bool) -> str:
     return "pieces" if finding["run"] >= 2 else "cut"
 
 
-HELD_CAUSE = (
-    "The page showed it later than it came. Perhaps it waits for the end of the answer, a line or a word, "
-    "or an animation is slower than the stream."
-)
-MARKUP_CAUSE = (
-    "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
-    "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup (--ignore)."
-)
-SPLIT_CAUSE = "{} has parts in elements that are drawn apart, such as inline-block: put whole characters into an element (Intl.Segmenter; of Arabic whole words), or leave the elements inline."
-MARKDOWN_CAUSE = "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered."
-TAKEN_BACK_CAUSE = "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else."
-
 THROWN_AWAY = "bytes or characters are thrown away (decode(errors='ignore'), a filter that deletes U+FFFD, an end of stream that flushes nothing), the page took it for markup"
 LATER = "or it comes later than the check has waited (quiet)."
 # Why text is missing, as far as the document tells.
@@ -89,17 +77,29 @@ DROPPED = {
     "old": "It stands where it stood before the page was asked; nothing of this answer was shown. Perhaps it goes to an element that is not on the page.",
     "absent": f"At the end it does not stand in its place. Perhaps: {THROWN_AWAY}, {LATER}",
 }  # fmt: skip
-TEXT_CAUSES = {
+# Of what breaks a rule, if no more is known.
+BY_RULE = {
     "dropped-text": f"No reader can see it at the end. Perhaps: {THROWN_AWAY}, it is hidden, {LATER}",
     "duplicated-text": "It is there more often than it was sent. Perhaps: a retry, a resumed stream, or a delta that repeats what was held.",
     "reordered-text": "The pieces stand in another order than they came. Perhaps: concurrent reads, or state set from a stale value.",
     "latin1-mojibake": "Bytes were decoded as Latin-1: atob() gives bytes, not text, and a response without a charset may be decoded so. Decode them as UTF-8.",
     "changed-text": "The page shows other characters there. Perhaps a decoder or a filter on the way: compare what each step receives.",
+    "held-too-long": (
+        "The page showed it later than it came. Perhaps it waits for the end of the answer, a line or a word, "
+        "or an animation is slower than the stream."
+    ),
+    "format-markup": (
+        "{} is markup of the model that nothing has parsed: start the engine with the parsers of its model (for reasoning and for tool calls), "
+        "or read the answer in its format. If the answer is about markup, pass it to a test as allow_literal, or ignore the rule format-markup (--ignore)."
+    ),
+    "split-character": "{} has parts in elements that are drawn apart, such as inline-block: put whole characters into an element (Intl.Segmenter; of Arabic whole words), or leave the elements inline.",
+    "markdown-flash": "The page shows syntax whose end has not come yet: hold it back, or complete it before it is rendered.",
+    "taken-back": "It was shown, was not sent, and is gone. Perhaps a guess was shown before it was certain: an unfinished character, a stop string, or a retry that says something else.",
+    "added-text": (
+        "It was not sent. A value that is no text was joined to one (undefined, null, an object), an event was shown as it came, or text was escaped twice: "
+        "start with an empty text, skip events that have none, and do not show what JSON.parse refuses."
+    ),
 }  # fmt: skip
-ADDED_CAUSE = (
-    "It was not sent. A value that is no text was joined to one (undefined, null, an object), an event was shown as it came, or text was escaped twice: "
-    "start with an empty text, skip events that have none, and do not show what JSON.parse refuses."
-)
 CODE_PAGE = "Bytes were taken for a console's code page (437 or 850), as PowerShell does with the output of a program: set [Console]::OutputEncoding to UTF-8."
 TWICE_CAUSE = (
     "The whole answer stands there twice, one copy behind the other, and was sent once. Perhaps: a message that is added twice "

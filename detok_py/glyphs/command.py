@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .proxy import ChaosProxy
 
 __all__ = ["add_arguments", "run"]
+
+FORMS = {"json": report.as_json, "junit": report.as_junit, "html": report.as_html}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,11 +58,8 @@ def run(args: argparse.Namespace) -> int:
         )
     # Read all files before a browser is started.
     truth = true_text(Path(args.text).read_bytes(), args.text) if args.text else None
-    steps = (
-        steps_of(text_of_file(Path(args.script).read_bytes(), args.script), args.script)
-        if args.script
-        else None
-    )
+    script = text_of_file(Path(args.script).read_bytes(), args.script) if args.script else ""
+    steps = steps_of(script, args.script) if args.script else None
     for name in (args.json, args.junit, args.html):
         if name and name != "-" and not Path(name).resolve().parent.is_dir():
             raise CheckError(f"{name} cannot be written: its folder does not exist.")
@@ -68,9 +67,8 @@ def run(args: argparse.Namespace) -> int:
         result = check(args, args.url, truth, steps)
     else:
         result = check_program(args, truth)
-    forms = {"json": report.as_json, "junit": report.as_junit, "html": report.as_html}
     to_stdout = False
-    for form, write in forms.items():
+    for form, write in FORMS.items():
         name = getattr(args, form)
         if name == "-":
             to_stdout = True
@@ -123,10 +121,9 @@ def check(
             watch = GlyphWatch(context)
             page = context.new_page()
         except Error as error:
-            raise unfit(args.browser, browser.version, playwright_version(), error) from None
-        result: dict[str, Any] = watch._run(
-            drive(watch, page, Check(args, url, truth, steps, chaos))
-        )
+            raise unfit(args.browser, browser.version, version("playwright"), error) from None
+        asked = Check(args, url, truth, steps, chaos)
+        result: dict[str, Any] = watch._run(drive(watch, page, asked))
         return result
 
 
@@ -137,13 +134,6 @@ def check_program(args: argparse.Namespace, truth: str | None) -> dict[str, Any]
     with contextlib.ExitStack() as stack:
         chaos = stack.enter_context(proxy_of(args)) if cuts(args) else None
         return run_and_judge(args, truth, chaos)
-
-
-def playwright_version() -> str:
-    """Return the version of the installed Playwright."""
-    from importlib.metadata import version
-
-    return version("playwright")
 
 
 def proxy_of(args: argparse.Namespace) -> "ChaosProxy":
@@ -176,11 +166,9 @@ def run_proxy(args: argparse.Namespace) -> int:
                 for answer in [a for a in chaos.answers if a.finished and id(a) not in told]:
                     told.add(id(answer))
                     text = answer.sent.text
-                    said = (
-                        "its events are of no known kind"
-                        if text is None
-                        else repr(report.visible(text[:60]))
-                    )
+                    said = "its events are of no known kind"
+                    if text is not None:
+                        said = repr(report.visible(text[:60]))
                     say(
                         f"{answer.url}: {answer.bytes} bytes in {answer.pieces} pieces: {said}",
                         url=answer.url,
@@ -221,14 +209,7 @@ class SelfRequest(BaseHTTPRequestHandler):
         page = PAGES.get(self.path)
         body = (page or TRUE_TEXT).encode()
         self.send_response(200)
-        self.send_header(
-            "content-type",
-            "text/html; charset=utf-8"
-            if page
-            else "text/event-stream"
-            if self.path == "/events"
-            else "text/plain; charset=utf-8",
-        )
+        self.send_header("content-type", f"text/{'html' if page else 'plain'}; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
@@ -253,31 +234,21 @@ def check_self(args: argparse.Namespace) -> int:
     finally:
         server.shutdown()
         server.server_close()
-    with tempfile.TemporaryDirectory() as folder:
-        for name, write in (
-            ("check.html", report.as_html),
-            ("check.xml", report.as_junit),
-            ("check.json", report.as_json),
-        ):
-            Path(folder, name).write_text(
-                write(caught), encoding="utf-8", errors="backslashreplace"
-            )
-    seen = sorted({e["id"] for e in caught["violations"]})
+    for write in FORMS.values():  # each must be able to tell the fault
+        write(caught).encode("utf-8", "backslashreplace")
+    seen, others = (
+        ", ".join(sorted({e["id"] for e in one["violations"]})) for one in (caught, clean)
+    )
     pieces = [s["pieces"] for s in caught.get("streams", [])]
     print(
-        f"The faulty page: {', '.join(seen) or 'nothing was seen'}; its stream was cut into {sum(pieces)} pieces."
+        f"The faulty page: {seen or 'nothing was seen'}; its stream was cut into {sum(pieces)} pieces."
     )
+    print(f"The mended page: {others or 'clean'}.")
+    cut = sum(pieces) == len(TRUE_TEXT.encode())
+    if cut and "ufffd-persistent" in seen and not others:
+        print("This installation works.")
+        return 0
     print(
-        f"The mended page: {', '.join(sorted({e['id'] for e in clean['violations']})) or 'clean'}."
+        "This installation does not work: the fault was not found, or the mended page was reported."
     )
-    good = (
-        "ufffd-persistent" in seen
-        and not clean["violations"]
-        and sum(pieces) == len(TRUE_TEXT.encode())
-    )
-    print(
-        "This installation works."
-        if good
-        else "This installation does not work: the fault was not found, or the mended page was reported."
-    )
-    return 0 if good else 1
+    return 1

@@ -97,11 +97,10 @@ def exit_code(result: dict[str, Any]) -> int:
 
 def summary(result: dict[str, Any]) -> str:
     """Return the verdict as text for a terminal."""
-    lines = [
-        report.sentence(result)
-        if result["violations"]
-        else report.clean(result, f" on {result['url']}") + f".\n{report.scope(result)}"
-    ]
+    where = f" on {result['url']}"
+    lines = [f"{report.clean(result, where)}.\n{report.scope(result)}"]
+    if result["violations"]:
+        lines = [report.sentence(result)]
     lines += [
         f"  to be judged: {e['id']}: {e['description']}{report.how_late(e)}: {report.visible(str(e.get('text', '')))!r}"
         for e in result["incomplete"][:20]

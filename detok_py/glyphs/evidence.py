@@ -39,9 +39,9 @@ class Options(NamedTuple):
     @property
     def compared(self) -> list[str]:
         """The texts that the page must show."""
-        return (
-            [self.truth] if self.truth is not None else [one for one in self.sent if letters(one)]
-        )
+        if self.truth is not None:
+            return [self.truth]
+        return [one for one in self.sent if letters(one)]
 
     def asked(self, one: str) -> list[str]:
         """Return the lines of text in the request of an answer."""

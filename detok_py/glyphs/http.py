@@ -31,6 +31,7 @@ HOP_BY_HOP = {
     b"transfer-encoding",
     b"upgrade",
 }
+CODINGS = {"gzip": 31, "x-gzip": 31, "deflate": 15}  # and their values of zlib's `wbits`
 Headers = list[tuple[bytes, bytes]]
 Message = h11.Request | h11.Response | h11.InformationalResponse
 
@@ -241,9 +242,7 @@ class Connection:
     ) -> None:
         kind = header(answer, b"content-type")
         coding = header(answer, b"content-encoding").lower()
-        wbits = {"gzip": 31, "x-gzip": 31, "deflate": 15}.get(
-            coding, 0
-        )  # the formats as values of zlib's `wbits`
+        wbits = CODINGS.get(coding, 0)
         record = None
         self.traffic.note_status(url, answer.status_code, _named(request))
         if (

@@ -9,9 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from .causes import TEXT_CAUSES
+from .causes import BY_RULE
 from .rules import RULES, TEXT_RULES
 from .truth import Difference
+
+INVISIBLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def visible(text: str) -> str:
@@ -21,17 +23,7 @@ def visible(text: str) -> str:
     >>> visible("a" + chr(0xD83D))
     'a[U+D83D]'
     """
-    return "".join(
-        [
-            f"[U+{ord(c):04X}]"
-            if "\ud800" <= c <= "\udfff"
-            or (c < " " and c not in "\n\t")
-            or "\x7f" <= c <= "\x9f"
-            or c in "\ufffe\uffff"
-            else c
-            for c in text
-        ]
-    )
+    return INVISIBLE.sub(lambda c: f"[U+{ord(c[0]):04X}]", text)
 
 
 def sentence(result: dict[str, Any]) -> str:
@@ -40,12 +32,8 @@ def sentence(result: dict[str, Any]) -> str:
     said = ""
     if all(one["id"] == "no-answer" for one in found):
         where = result["url"] or "the page"
-        return "\n".join(
-            [
-                f"No answer was tested on {where}:",
-                *[f"  {visible(one['text'])}.\n    {one['cause_hint']}" for one in found],
-            ]
-        )
+        why = [f"  {visible(one['text'])}.\n    {one['cause_hint']}" for one in found]
+        return "\n".join([f"No answer was tested on {where}:", *why])
     lines = [f"{counted(found)} on {result['url'] or 'the page'}:"]
     for one in found[:20]:
         where = " ".join(one.get("target") or []) or "the page's text"
@@ -62,17 +50,19 @@ def sentence(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+# By rule, what a verdict without violations leaves open.
+DOUBTS = {
+    "pieces-joined": "cut was tested",
+    "not-watched": "frame was watched",
+    "too-many": "finding was kept",
+}
+
+
 def clean(result: dict[str, Any], where: str = "") -> str:
     """Return what a verdict without violations says, without the full stop."""
     said = "No broken glyph was shown" + where
     unsure = {one["id"] for one in result["incomplete"]}
-    if "pieces-joined" in unsure:
-        said += ", but not every cut was tested"
-    if "not-watched" in unsure:
-        said += ", but not every frame was watched"
-    if "too-many" in unsure:
-        said += ", but not every finding was kept"
-    return said
+    return said + "".join([f", but not every {DOUBTS[one]}" for one in DOUBTS if one in unsure])
 
 
 COMPARED = (
@@ -104,8 +94,7 @@ def doubt(result: dict[str, Any]) -> str:
     """Return which cuts were not tested, which frames not watched, and how many findings not kept,
     as text for people; "" if all were.
     """
-    open_ = ("pieces-joined", "not-watched", "too-many")
-    unsure = [one for one in result["incomplete"] if one["id"] in open_]
+    unsure = [one for one in result["incomplete"] if one["id"] in DOUBTS]
     lines = [f"  {one['text']}: {one['description']}." for one in unsure]
     return "\n".join([f"{clean(result)}:", *lines] if unsure else [])
 
@@ -172,7 +161,7 @@ def difference(faults: Sequence[Difference]) -> str:
         lines.append(
             f"  {d.kind} after {visible(d.before)!r}: sent {visible(d.sent[:60])!r}, shown {visible(d.shown[:60])!r}"
         )
-        lines.append(f"    {TEXT_CAUSES[TEXT_RULES[d.kind]]}")
+        lines.append(f"    {BY_RULE[TEXT_RULES[d.kind]]}")
     return "\n".join(lines)
 
 
@@ -190,18 +179,16 @@ def as_junit(result: dict[str, Any]) -> str:
     12
     """
     cases = []
-    names = dict.fromkeys(
-        [e["id"] for e in result["passes"] + result["violations"] + result["incomplete"]]
-    )
+    entries = result["passes"] + result["violations"] + result["incomplete"]
+    names = dict.fromkeys([e["id"] for e in entries])
     failures = skipped = 0
     for name in names:
         bad = [e for e in result["violations"] if e["id"] == name]
         open_ = [e for e in result["incomplete"] if e["id"] == name]
         inner = ""
         for e in bad:
-            detail = visible(
-                f"{' '.join(e.get('target') or [])}\n{e.get('text', '')}\n{e.get('cause_hint', '')}"
-            )
+            target = " ".join(e.get("target") or [])
+            detail = visible(f"{target}\n{e.get('text', '')}\n{e.get('cause_hint', '')}")
             inner += f"<failure message={_quoted(RULES[name].description)} type={_quoted(e['impact'])}>{html.escape(detail)}</failure>"
         if open_ and not bad:
             skipped += 1
@@ -261,46 +248,29 @@ def as_html(result: dict[str, Any]) -> str:
 
 def _marked(e: dict[str, Any]) -> str:
     pieces = re.split("([\ufffd\ud800-\udfff]+)", e.get("text", ""))
-    return "".join(
-        [
-            f"<mark>{html.escape(visible(p))}</mark>" if i % 2 else html.escape(visible(p))
-            for i, p in enumerate(pieces)
-        ]
-    )
+    shown = [html.escape(visible(piece)) for piece in pieces]
+    return "".join([f"<mark>{one}</mark>" if i % 2 else one for i, one in enumerate(shown)])
 
 
 def _article(e: dict[str, Any]) -> str:
     facts = []
     if e.get("target"):
-        facts.append(
-            (
-                "Where",
-                f"<code>{html.escape(' '.join(e['target']))}</code> ({html.escape(e.get('place', ''))}) on <code>{html.escape(e.get('url', ''))}</code>",
-            )
-        )
+        place, url = (html.escape(e.get(name, "")) for name in ("place", "url"))
+        target = html.escape(" ".join(e["target"]))
+        facts.append(("Where", f"<code>{target}</code> ({place}) on <code>{url}</code>"))
     if "frames" in e:
-        gone = (
-            "still there at the end"
-            if e["cleared_ms"] is None
-            else f"gone after {e['cleared_ms']} ms"
-        )
-        facts.append(
-            (
-                "When",
-                f"{_frames(e)}{'' if e['painted'] else ', not painted as text'}; {gone}",
-            )
-        )
+        after = e["cleared_ms"]
+        gone = "still there at the end" if after is None else f"gone after {after} ms"
+        painted = "" if e["painted"] else ", not painted as text"
+        facts.append(("When", f"{_frames(e)}{painted}; {gone}"))
     if "late_ms" in e:
         facts.append(("How late", how_late(e)[2:]))
     if e.get("cause_hint"):
         facts.append(("Likely cause", html.escape(e["cause_hint"])))
     picture = ""
     if e.get("screenshot"):
-        what = (
-            "The page"
-            if e.get("screenshot_kind") == "page"
-            else "The recorded text, painted again in its font"
-        )
+        of_page = e.get("screenshot_kind") == "page"
+        what = "The page" if of_page else "The recorded text, painted again in its font"
         picture = f"<figure><img alt={_quoted(what)} src='data:image/png;base64,{e['screenshot']}'><figcaption>{what}.</figcaption></figure>"
     body = "".join([f"<dt>{k}<dd>{v}" for k, v in facts])
     return f"<article><h3>{e['id']} <small>{e['impact']}</small></h3><p>{html.escape(e['description'])}.<div class=text>{_marked(e)}</div><dl>{body}</dl>{picture}</article>"

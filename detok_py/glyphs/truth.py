@@ -106,16 +106,12 @@ def misread(text: str, encoding: str) -> str:
 
     A byte that `encoding` lacks is decoded as Latin-1.
     """
+    data = text.encode("utf-8", "surrogatepass")
     try:
-        return text.encode("utf-8", "surrogatepass").decode(encoding)
+        return data.decode(encoding)
     except UnicodeDecodeError:
-        return "".join(
-            [b.decode(encoding, "replace").replace("\ufffd", chr(b[0])) for b in _bytes(text)]
-        )
-
-
-def _bytes(text: str) -> list[bytes]:
-    return [bytes([b]) for b in text.encode("utf-8", "surrogatepass")]
+        each = [bytes([byte]) for byte in data]
+        return "".join([b.decode(encoding, "replace").replace("\ufffd", chr(b[0])) for b in each])
 
 
 def latin1(text: str) -> list[str]:
@@ -449,16 +445,11 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
     if not sent:
         if before.endswith(shown) or after.startswith(shown):
             return "duplicated"
-        # The page may have its own words (a button, a time) between two paragraphs.
-        return (
-            ""
-            if shown.isascii()
-            else "latin1"
-            if latin1(shown)
-            else "duplicated"
-            if shown in before[-400:]
-            else "changed"
-        )
+        if shown.isascii():
+            return ""  # the page may have words (a button, a time) between two paragraphs
+        if latin1(shown):
+            return "latin1"
+        return "duplicated" if shown in before[-400:] else "changed"
     if shown and any(letters(misread(sent, encoding)) == shown for encoding in ENCODINGS):
         return "latin1"
     if sent and sent in shown:  # it is there, among the page's own words
@@ -474,17 +465,10 @@ def _kind(sent: str, shown: str, before: str, after: str) -> str:
 def _reordered(found: list[Difference]) -> list[Difference]:
     """Replace pairs of a dropped and an additional piece by one reordered piece."""
     out = list(found)
-    for lost in found:
-        for extra in found:
-            if (
-                lost.kind == "dropped"
-                and extra.kind in ("changed", "duplicated")
-                and not extra.sent
-                and lost.sent == extra.shown
-            ):
-                if lost in out and extra in out:
-                    out[out.index(lost)] = Difference(
-                        "reordered", lost.sent, extra.shown, lost.before
-                    )
-                    out.remove(extra)
+    added = [d for d in found if d.kind in ("changed", "duplicated") and not d.sent]
+    for lost in [d for d in found if d.kind == "dropped"]:
+        for extra in added:
+            if lost.sent == extra.shown and lost in out and extra in out:
+                out[out.index(lost)] = lost._replace(kind="reordered", shown=extra.shown)
+                out.remove(extra)
     return out

@@ -16,20 +16,7 @@ from ..captures.mojibake import CONSOLE, LATIN, find_misread
 from ..captures.replaced import read_as
 from .absent import is_absent, is_new
 from .added import in_lines, strays, values
-from .causes import (
-    ADDED_CAUSE,
-    CAUSES,
-    CODE_PAGE,
-    DROPPED,
-    HELD_CAUSE,
-    MARKDOWN_CAUSE,
-    MARKUP_CAUSE,
-    SPLIT_CAUSE,
-    TAKEN_BACK_CAUSE,
-    TEXT_CAUSES,
-    TWICE_CAUSE,
-    cause,
-)
+from .causes import BY_RULE, CAUSES, CODE_PAGE, DROPPED, TWICE_CAUSE, cause
 from .evidence import Options, Seen
 from .held import SKEW, SURE, held, taken_back, untimed, was_shown
 from .markup import flashed
@@ -192,7 +179,7 @@ def _text(seen: Seen, options: Options) -> Entries:
             yield entry("dropped-text", target=[], text=one[:60], cause_hint=DROPPED["old"])
         added = values(one, seen.text, [*options.compared, options.before or ""])
         for text in added:
-            yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
+            yield entry("added-text", target=[], text=text, cause_hint=BY_RULE["added-text"])
         if not found:
             yield from _twice(one, seen, options)
             for text in [] if added else in_lines(one, seen.text):
@@ -208,7 +195,7 @@ def _strays(seen: Seen, options: Options) -> Entries:
     near = [text for one in options.compared for text in values(one, seen.text) if found]
     for text in found:
         if not any(text in one or one.endswith(text) for one in near):
-            yield entry("added-text", target=[], text=text, cause_hint=ADDED_CAUSE)
+            yield entry("added-text", target=[], text=text, cause_hint=BY_RULE["added-text"])
 
 
 def _twice(one: str, seen: Seen, options: Options) -> Entries:
@@ -236,7 +223,7 @@ def _taken_back(seen: Seen, options: Options) -> Entries:
     """Text that was shown as part of an answer, and does not belong to it."""
     for one in options.compared:
         for text in taken_back(one, seen.tails, seen.text):
-            yield entry("taken-back", target=[], text=text, cause_hint=TAKEN_BACK_CAUSE)
+            yield entry("taken-back", target=[], text=text, cause_hint=BY_RULE["taken-back"])
 
 
 def _markup(seen: Seen, options: Options) -> Entries:
@@ -245,20 +232,22 @@ def _markup(seen: Seen, options: Options) -> Entries:
     own = [options.truth or "", *options.literal, literal if isinstance(literal, str) else ""]
     for one in seen.markup:
         if not any(one["marker"] in text for text in own):
-            yield _in_frame("format-markup", one, MARKUP_CAUSE.format(one["marker"]))
+            yield _in_frame("format-markup", one, BY_RULE["format-markup"].format(one["marker"]))
 
 
 def _split(seen: Seen, options: Options) -> Entries:
     """Characters that are drawn in parts."""
     for one in seen.split:
-        yield _in_frame("split-character", one, SPLIT_CAUSE.format(one["whole"]))
+        yield _in_frame("split-character", one, BY_RULE["split-character"].format(one["whole"]))
 
 
 def _markdown(seen: Seen, options: Options) -> Entries:
     """Markdown syntax that was shown before it was rendered, if that is asked for."""
     if options.markdown:
         for text in flashed(seen.tails, seen.text, options.compared):
-            yield entry("markdown-flash", target=[], text=text, cause_hint=MARKDOWN_CAUSE)
+            yield entry(
+                "markdown-flash", target=[], text=text, cause_hint=BY_RULE["markdown-flash"]
+            )
 
 
 def _late(seen: Seen, options: Options) -> Entries:
@@ -276,7 +265,7 @@ def _late(seen: Seen, options: Options) -> Entries:
                 yield entry("not-timed", target=[], text=f"{one[:60]} (with formulas)")
             continue
         for late in held(answer.sent.arrived, seen.tails, limit):
-            yield entry(name, target=[], cause_hint=HELD_CAUSE, **late._asdict())
+            yield entry(name, target=[], cause_hint=BY_RULE["held-too-long"], **late._asdict())
         rest = untimed(answer.sent.arrived, seen.tails)
         # The address of a link, at the end of an answer, is not shown.
         if options.max_late is not None and len(rest) > max(40, len(letters(one)) // 20):
@@ -331,7 +320,7 @@ def _differs(d: Difference, seen: Seen, sent: str) -> dict[str, Any]:
         text=d.before + "⟦" + (d.shown or d.sent)[:60] + "⟧",
         sent=d.sent[:60],
         shown=d.shown[:60],
-        cause_hint=_why_dropped(d, seen, sent) if d.kind == "dropped" else TEXT_CAUSES[name],
+        cause_hint=_why_dropped(d, seen, sent) if d.kind == "dropped" else BY_RULE[name],
     )
 
 
@@ -356,7 +345,7 @@ def _mojibake(text: str) -> Entries:
     if not runs:
         return
     encoding = sure[0].encoding if sure else LATIN
-    hint = CODE_PAGE if encoding == CONSOLE else TEXT_CAUSES["latin1-mojibake"]
+    hint = CODE_PAGE if encoding == CONSOLE else BY_RULE["latin1-mojibake"]
     if encoding not in (CONSOLE, LATIN):
         hint = MISREAD[encoding] + ". Decode the bytes as UTF-8."
     yield entry(

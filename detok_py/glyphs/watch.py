@@ -66,9 +66,7 @@ class GlyphWatch:
     """
 
     def __init__(self, page_or_context: Any, *, mode: str = "error") -> None:
-        self.context: Any = (
-            page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
-        )
+        self.context: Any = _context_of(page_or_context)
         self.is_async: bool = type(self.context).__module__.startswith("playwright.async_api")
         self.mode = mode
         self.asked: bool = False
@@ -88,7 +86,7 @@ class GlyphWatch:
     @classmethod
     def of(cls, page_or_context: Any, *, mode: str = "error") -> "GlyphWatch":
         """Return the watch of this context; each context has one."""
-        context = page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+        context = _context_of(page_or_context)
         watch: GlyphWatch | None = getattr(context, "_detok_glyph_watch", None)
         if watch is None:
             watch = context._detok_glyph_watch = cls(context, mode=mode)
@@ -458,6 +456,10 @@ class GlyphWatch:
         raise AssertionError(sentence)
 
 
+def _context_of(page_or_context: Any) -> Any:
+    return page_or_context.context if hasattr(page_or_context, "goto") else page_or_context
+
+
 def _in_context(finding: dict[str, Any]) -> tuple[str, int]:
     """Return the text of a finding and where it is broken.
 
@@ -485,11 +487,12 @@ def expect_no_replacement(
     >>> expect_no_replacement(page, include="main", exclude="pre.raw")  # doctest: +SKIP
     """
     watch = GlyphWatch.of(page)
+    expect = partial(watch.expect_clean, include, exclude=exclude, allow_literal=allow_literal)
     if not watch.is_async:
-        return watch.expect_clean(include, exclude=exclude, allow_literal=allow_literal)
+        return expect()
 
     async def both() -> Any:
         await watch.install()
-        return await watch.expect_clean(include, exclude=exclude, allow_literal=allow_literal)
+        return await expect()
 
     return both()

@@ -17,6 +17,7 @@
   const SKIP = /^(SCRIPT|STYLE|NOSCRIPT|TEMPLATE|LINK|META|TEXTAREA)$/i;
   const BROKEN = /[\uD800-\uDFFF\uFFFD]/u,
     RISKY = /\uFFFD|\\0*(fffd|d[89a-f]\w\w)\b/i;
+  const { SHOW_TEXT: TEXT, SHOW_ELEMENT: ELEMENT } = NodeFilter;
   const PSEUDO = ["::before", "::after", "::marker"];
 
   const all = [],
@@ -45,18 +46,11 @@
     return e;
   };
   const neighbour = (node, forward, many = 1) => {
-    const walk = document.createTreeWalker(
-      node.getRootNode(),
-      NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT,
-    );
+    const walk = document.createTreeWalker(node.getRootNode(), TEXT | ELEMENT),
+      next = () => (forward ? walk.nextNode() : walk.previousNode());
     walk.currentNode = node;
     let out = "";
-    for (
-      let n;
-      many &&
-      (n = forward ? walk.nextNode() : walk.previousNode()) &&
-      !/^(br|img|input|canvas)$/.test(n.localName);
-    ) {
+    for (let n; many && (n = next()) && !/^(br|img|input|canvas)$/.test(n.localName);) {
       if (n.data && blockOf(n) !== blockOf(node)) break;
       if (n.data) (many--, (out = forward ? out + n.data : n.data + out));
     }
@@ -238,14 +232,8 @@
   };
   const brief = (node, parent, value) => {
     const at = brokenAt(value);
-    if (
-      at < 0 ||
-      !parent.isConnected ||
-      SKIP.test(node.localName) ||
-      SKIP.test(parent.localName) ||
-      lookup(node, "text", "")
-    )
-      return;
+    if (at < 0 || !parent.isConnected || lookup(node, "text", "")) return;
+    if (SKIP.test(node.localName) || SKIP.test(parent.localName)) return;
     const f = born(node, parent.localName ? parent : null, "text", "", value, at);
     if (f) die(f);
   };
@@ -427,43 +415,33 @@
   };
 
   // --- what no mutation observer sees -----------------------------------------------------------
-  const patch = (owner, name, make) => {
-    const d = owner && Object.getOwnPropertyDescriptor(owner, name),
-      key = d && d.set ? "set" : "value";
-    if (d && d[key]) Object.defineProperty(owner, name, { ...d, [key]: make(d[key]) });
+  /** Do something after each call of some methods, or after their properties are set. */
+  const after = (type, names, act) => {
+    const owner = type && type.prototype;
+    for (const name of owner ? names : []) {
+      const d = Object.getOwnPropertyDescriptor(owner, name),
+        key = d && d.set ? "set" : "value",
+        original = d && d[key];
+      const patched = function (...args) {
+        const out = original.apply(this, args);
+        try {
+          act.call(this, out, args);
+        } catch {
+          /* watching must not break the page */
+        }
+        return out;
+      };
+      if (original) Object.defineProperty(owner, name, { ...d, [key]: patched });
+    }
   };
-  const after = (act) => (original) =>
-    function (...args) {
-      const out = original.apply(this, args);
-      try {
-        act.call(this, out, args);
-      } catch {
-        /* watching must not break the page */
-      }
-      return out;
-    };
-  patch(
-    Element.prototype,
-    "attachShadow",
-    after((root) => observe(root)),
-  );
-  patch(
-    HTMLElement.prototype,
-    "attachInternals",
-    after((internals) => observe(internals.shadowRoot)),
-  );
-  for (const type of [HTMLInputElement, HTMLTextAreaElement]) {
-    for (const name of ["value", "setRangeText"])
-      patch(
-        type.prototype,
-        name,
-        after(function () {
-          last = clock();
-          keep(clock(), this.value);
-          checkValue(this);
-        }),
-      );
-  }
+  after(Element, ["attachShadow"], (root) => observe(root));
+  after(HTMLElement, ["attachInternals"], (internals) => observe(internals.shadowRoot));
+  for (const type of [HTMLInputElement, HTMLTextAreaElement])
+    after(type, ["value", "setRangeText"], function () {
+      last = clock();
+      keep(clock(), this.value);
+      checkValue(this);
+    });
   // Mutation records copy long texts; the writing methods report instead.
   const watchWriting = (node) => {
     if (node.length < LONG || document.readyState !== "complete") return false;
@@ -471,8 +449,8 @@
     for (const root of roots) observer.observe(root, OPTIONS);
     return (written = new Set());
   };
-  const wrote = (whole) =>
-    after(function (_, [text]) {
+  const afterWriting = (type, names, whole) =>
+    after(type, names, function (_, [text]) {
       if (this.nodeType !== 3 || !(written || watchWriting(this))) return;
       last = clock();
       mutations++;
@@ -481,28 +459,18 @@
       if (!written.size) queueMicrotask(takeWritten);
       written.add(this);
     });
-  for (const name of ["insertData", "replaceData", "deleteData"])
-    patch(CharacterData.prototype, name, wrote());
-  for (const name of ["data", "appendData"]) patch(CharacterData.prototype, name, wrote(true));
-  for (const name of ["nodeValue", "textContent"]) patch(Node.prototype, name, wrote(true));
-  window.addEventListener(
-    "input",
-    (e) => {
-      const t = e.composedPath()[0];
-      if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
-      else if (written) scan(t);
-    },
-    true,
-  );
-  for (const name of ["insertRule", "replace", "replaceSync"]) {
-    patch(
-      CSSStyleSheet.prototype,
-      name,
-      after((_, [text]) => {
-        if (RISKY.test(text)) alarm();
-      }),
-    );
-  }
+  afterWriting(CharacterData, ["insertData", "replaceData", "deleteData"]);
+  afterWriting(CharacterData, ["data", "appendData"], true);
+  afterWriting(Node, ["nodeValue", "textContent"], true);
+  const on = (name, act) => window.addEventListener(name, act, true);
+  on("input", (e) => {
+    const t = e.composedPath()[0];
+    if (t instanceof HTMLInputElement || t instanceof HTMLTextAreaElement) checkValue(t);
+    else if (written) scan(t);
+  });
+  after(CSSStyleSheet, ["insertRule", "replace", "replaceSync"], (_, [text]) => {
+    if (RISKY.test(text)) alarm();
+  });
   // The texts on each canvas by their place, in the order of drawing; text.js reads them.
   const drawn = new WeakMap();
   const draw = (canvas, value, point) => {
@@ -511,91 +479,66 @@
     texts.set(point.map(Math.round).join(), { value, point });
     if (texts.size > LONG) texts.delete(texts.keys().next().value);
   };
+  const where = (context, x, y) => {
+    const p = context.getTransform().transformPoint({ x, y });
+    return [p.x, p.y];
+  };
   for (const type of [window.CanvasRenderingContext2D, window.OffscreenCanvasRenderingContext2D]) {
-    if (!type) continue;
-    const where = (context, x, y) => {
-      const p = context.getTransform().transformPoint({ x, y });
-      return [p.x, p.y];
-    };
-    for (const name of ["fillText", "strokeText"])
-      patch(
-        type.prototype,
-        name,
-        after(function (_, [text, x, y]) {
-          last = clock();
-          mutations++;
-          const value = String(text),
-            at = brokenAt(value),
-            inside = this.canvas instanceof Element && this.canvas.isConnected,
-            point = where(this, x, y);
-          if (this.canvas instanceof Element) draw(this.canvas, value, point);
-          if (at < 0) return;
-          take(observer.takeRecords()); // a size that was set before
-          const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
-          if (f) {
-            f.node = this.canvas;
-            f.point = point;
-            f.detached = !inside;
-          }
-        }),
-      );
-    for (const name of ["clearRect", "fillRect"])
-      patch(
-        type.prototype,
-        name,
-        after(function (_, [x, y, w, h]) {
-          const [l, t] = where(this, x, y),
-            [r, b] = where(this, x + w, y + h),
-            covers = ([px, py]) =>
-              px >= Math.min(l, r) &&
-              px <= Math.max(l, r) &&
-              py >= Math.min(t, b) &&
-              py <= Math.max(t, b);
-          for (const f of live)
-            if (f.place === "canvas" && f.node === this.canvas && covers(f.point)) die(f);
-          const texts = drawn.get(this.canvas);
-          for (const [key, { point }] of texts ?? []) if (covers(point)) texts.delete(key);
-        }),
-      );
-    patch(
-      type.prototype,
-      "reset",
-      after(function () {
-        drawn.delete(this.canvas);
-        wipe(this.canvas);
-      }),
-    );
+    const afterDrawing = (name) =>
+      after(type, [name], function (_, [text, x, y]) {
+        last = clock();
+        mutations++;
+        const value = String(text),
+          at = brokenAt(value),
+          inside = this.canvas instanceof Element && this.canvas.isConnected,
+          point = where(this, x, y);
+        if (this.canvas instanceof Element) draw(this.canvas, value, point);
+        if (at < 0) return;
+        take(observer.takeRecords()); // a size that was set before
+        const f = born({}, inside ? this.canvas : null, "canvas", name, value, at);
+        if (f) {
+          f.node = this.canvas;
+          f.point = point;
+          f.detached = !inside;
+        }
+      });
+    ["fillText", "strokeText"].forEach(afterDrawing);
+    after(type, ["clearRect", "fillRect"], function (_, [x, y, w, h]) {
+      const [l, t] = where(this, x, y),
+        [r, b] = where(this, x + w, y + h),
+        isBetween = (n, a, z) => n >= Math.min(a, z) && n <= Math.max(a, z),
+        covers = ([px, py]) => isBetween(px, l, r) && isBetween(py, t, b);
+      for (const f of live)
+        if (f.place === "canvas" && f.node === this.canvas && covers(f.point)) die(f);
+      const texts = drawn.get(this.canvas);
+      for (const [key, { point }] of texts ?? []) if (covers(point)) texts.delete(key);
+    });
+    after(type, ["reset"], function () {
+      drawn.delete(this.canvas);
+      wipe(this.canvas);
+    });
   }
   // A new size clears a canvas, and so does the same size.
-  for (const name of ["width", "height"])
-    patch(
-      HTMLCanvasElement.prototype,
-      name,
-      after(function () {
-        drawn.delete(this);
-        wipe(this);
-      }),
-    );
-  patch(
-    window.TextDecoder && TextDecoder.prototype,
-    "decode",
-    after((out, [input, options]) => {
-      if (out.indexOf("\uFFFD") < 0) return;
-      // The first two places are in this script; Firefox gives them the address of the page.
-      const line =
-        (new Error().stack || "")
-          .replace(/^Error.*\n/, "")
-          .split("\n")
-          .slice(2)
-          .find((x) => /https?:|file:/.test(x)) || "";
-      culprit = {
-        when: clock(),
-        stream: !!(options && options.stream),
-        flush: !input,
-        line: line.trim().replace(/^at /, "").slice(0, 200),
-      };
-    }),
-  );
+  after(HTMLCanvasElement, ["width", "height"], function () {
+    drawn.delete(this);
+    wipe(this);
+  });
+  after(window.TextDecoder, ["decode"], (out, [input, options]) => {
+    if (out.indexOf("\uFFFD") < 0) return;
+    // The first two places are in this script; Firefox gives them the address of the page.
+    const line =
+      (new Error().stack || "")
+        .replace(/^Error.*\n/, "")
+        .split("\n")
+        .slice(2)
+        .find((x) => /https?:|file:/.test(x)) || "";
+    culprit = {
+      when: clock(),
+      stream: !!(options && options.stream),
+      flush: !input,
+      line: line.trim().replace(/^at /, "").slice(0, 200),
+    };
+  });
 
   // --- what the other scripts of this folder call -----------------------------------------------
   const sweep = () => {
@@ -640,21 +583,13 @@
   if (document.readyState === "loading" || isEmpty() || clock() < 1000)
     later(() => (api.late = false), 0);
   follow();
-  window.addEventListener(
-    "readystatechange",
-    () => {
-      if (document.readyState !== "interactive") return;
-      observe(document) || scan(document);
-      sweepSheets();
-    },
-    true,
-  );
-  window.addEventListener(
-    "load",
-    (e) => {
-      if (e.target !== document) sweepSheets();
-    },
-    true,
-  );
-  window.addEventListener("pagehide", flush, true);
+  on("readystatechange", () => {
+    if (document.readyState !== "interactive") return;
+    observe(document) || scan(document);
+    sweepSheets();
+  });
+  on("load", (e) => {
+    if (e.target !== document) sweepSheets();
+  });
+  on("pagehide", flush);
 })();

@@ -70,14 +70,15 @@ def test_every_sample_and_vector_is_read_in_micropython_as_in_cpython(tmp_path):
     texts = [vector for vector in VECTORS if "content" in vector or "tool_call" in vector]
     for vector in texts:
         (tmp_path / vector["name"]).write_bytes(body_of(vector))
-    others = {**WRAPPED, **CASES, **PRINTED, **CLOUD, **PASTED, **COPIED, **IN_HAR, **LOGS}
+    others = {name: row[0] for name, row in {**WRAPPED, **CASES, **PRINTED}.items()}
+    others |= {**CLOUD, **PASTED, **COPIED, **IN_HAR, **LOGS}
     for style in (None, "'", '"', "|", ">"):
-        others[f"cassette {style}".replace(">", "fold")] = (cassette(BODY, style=style),)
+        others[f"cassette {style}".replace(">", "fold")] = cassette(BODY, style=style)
     so_far = [
         {"text": text, "meta_info": {"finish_reason": None}} for text in ("Сп", "Сп�", "Спас")
     ]
-    others["text that ends with the last byte of a �"] = (sse(*so_far),)
-    for name, (data, *_) in others.items():
+    others["text that ends with the last byte of a �"] = sse(*so_far)
+    for name, data in others.items():
         (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
     good = [*SAMPLES, *[tmp_path / vector["name"] for vector in texts]]
     good += [tmp_path / name for name in others]
@@ -100,7 +101,7 @@ def test_whatever_the_tests_of_the_reader_read_is_read_in_micropython_as_in_cpyt
     command += ["--hypothesis-seed=0", *tests]
     subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, timeout=250)
     files = sorted(tmp_path.iterdir())
-    assert len(files) > 90
+    assert len(files) > 60
     differ = []
     for file, said in zip(files, read_in_micropython(files), strict=True):
         try:

@@ -128,16 +128,6 @@ def test_the_token_of_a_name_that_is_no_id_and_no_bytes_is_its_text():
     assert [token[1] for token in said.tokens][2:] == [None, None]
 
 
-def test_calls_without_arguments_are_closed_as_json():
-    calls = Calls()
-    text = calls.feed(Call(0, "a", "f", "", False)) + calls.feed(Call(1, "b", "g", "", False))
-    lines = (text + calls.flush()).split("\n")
-    assert [json.loads(line) for line in lines] == [
-        {"name": "f", "arguments": {}},
-        {"name": "g", "arguments": {}},
-    ]
-
-
 def test_calls_whose_pieces_interleave_stay_apart():
     calls = Calls()
     heads = [Call(0, "a", "f", "", False), Call(1, "b", "g", "", False)]

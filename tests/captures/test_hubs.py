@@ -68,21 +68,18 @@ HUBS: dict[str, tuple[list[str], Any]] = {
     "socket.io, an error": (packets(["token", "né "], ["token", "🚆"], ["error", {"message": "no"}]), "no"),
     "socket.io, reasoning": (packets(["thinking", "so"], ["token", "né "], ["token", "🚆"]), None),
 }  # fmt: skip
-COPIED = {f"{name}, copied": ("\n".join(rows) + "\n",) for name, (rows, _) in HUBS.items()}
+COPIED = {f"{name}, copied": "\n".join(rows) + "\n" for name, (rows, _) in HUBS.items()}
 COPIED |= {
-    f"{name}, rows": (
-        "".join(f"{row}\t{len(row)}\t12:00:0{n}.250\n" for n, row in enumerate(rows)),
-    )
+    f"{name}, rows": "".join(f"{row}\t{len(row)}\t12:00:0{n}.250\n" for n, row in enumerate(rows))
     for name, (rows, _) in HUBS.items()
 }
-IN_HAR = {f"{name}, HAR": (socket(rows),) for name, (rows, _) in HUBS.items()}
+IN_HAR = {f"{name}, HAR": socket(rows) for name, (rows, _) in HUBS.items()}
 
 
 @pytest.mark.parametrize("name", [*COPIED, *IN_HAR])
 def test_messages_of_hubs_are_read(name):
-    (data,) = {**COPIED, **IN_HAR}[name]
     _, ends = HUBS[name.rpartition(",")[0]]
-    found = read(data.encode())
+    found = read({**COPIED, **IN_HAR}[name].encode())
     assert text_of(found) == "né 🚆"
     assert (found.end or {}).get("reason", (found.end or {}).get("message")) == ends
     of = "HAR, " if name in IN_HAR else ""
@@ -155,29 +152,24 @@ def buffer(piece):
 
 LINES = [line for line in BODY.split("\n") if line]
 LOGS = {
-    "pino, chunk": (logged("chunk"),),
-    "pino, data": (logged("data"),),
-    "pino, msg": (logged("msg"),),
-    "pino, Buffer": (logged("chunk", buffer),),
-    "bunyan": (logged("chunk").replace('"time": 1742', '"v": 0, "time": 1742'),),
-    "pino, lines": ("".join(compact({"level": 20, "time": 1742000000100 + n, "chunk": line}) + "\n" for n, line in enumerate(LINES)),),
+    "pino, chunk": logged("chunk"),
+    "pino, data": logged("data"),
+    "pino, msg": logged("msg"),
+    "pino, Buffer": logged("chunk", buffer),
+    "pino, the second of two requests": "\n".join(line for pair in zip(logged("chunk", reqId=1).split("\n"), logged("chunk", reqId=2).split("\n"), strict=True) for line in pair),
+    "bunyan": logged("chunk").replace('"time": 1742', '"v": 0, "time": 1742'),
+    "pino, lines": "".join(compact({"level": 20, "time": 1742000000100 + n, "chunk": line}) + "\n" for n, line in enumerate(LINES)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_pieces_in_a_gateway_s_log_are_joined(name):
-    found = read(LOGS[name][0].encode())
+    found = read(LOGS[name].encode())
     assert text_of(found) == "né 🚆"
     assert (found.end or {})["reason"] == "stop"
     assert found.header["source"]["format"] == "log"
     assert found.problems == []
     assert (found.seconds or 0) > 0
-
-
-def test_the_second_of_two_requests_in_a_log_is_left_out():
-    one, other = logged("chunk", reqId=1), logged("chunk", reqId=2)
-    lines = [line for pair in zip(one.split("\n"), other.split("\n"), strict=True) for line in pair]
-    assert text_of(read("\n".join(lines).encode())) == "né 🚆"
 
 
 def test_characters_that_are_broken_between_two_pieces_are_told():
@@ -237,11 +229,6 @@ def test_pieces_behind_a_label_with_a_time_came_then():
     found = read(log.encode())
     # Each event came with the piece that ended it: the second piece, and the third.
     assert (found.header["source"]["times"], found.seconds) == ("lines", 1.0)
-
-
-def test_a_label_of_pieces_tells_who_broke_the_characters_between_them():
-    out = judged(labelled("12:00:0%d chunk ", *broken(BODY, "🚆")))
-    assert [(one[1], one[4]) for one in out["verdicts"]] == [("borders", 1)]
 
 
 @pytest.mark.parametrize("rest", ["Started worker 1", "12 tokens"])

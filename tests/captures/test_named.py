@@ -45,6 +45,14 @@ def test_the_data_of_an_event_named_error_is_the_servers_error(name, data, said)
     assert (text_of(found), found.end) == ("".join(WORDS), {"type": "error", "message": said})
 
 
+@pytest.mark.parametrize(
+    ("data", "said"), [("no memory", "no memory"), (r'"\ud83d"', r'"\ud83d"'), ("null", None)]
+)
+def test_an_error_behind_events_of_plain_text_is_told_as_it_came(data, said):
+    found = read(stream(("output", "né"), ("output", " you"), ("error", data)).encode())
+    assert (text_of(found), (found.end or {}).get("message")) == ("né you", said)
+
+
 def test_an_error_between_events_that_are_alike_is_found():
     words = [("", compact({"text": word})) for word in WORDS]
     found = read(stream(*words, ("error", compact({"text": "no memory"})), *words[:1]).encode())

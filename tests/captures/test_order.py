@@ -71,11 +71,6 @@ def test_ids_of_events_tell_what_was_lost_or_changed_places(ids, found):
     assert [(one[1], [place[0] for place in one[3]]) for one in out["verdicts"]] == found
 
 
-def test_numbers_that_are_missing_before_the_last_event_are_told():
-    body = with_ids(*range(1, 12)) + "id: 14\n" + sse(finish("stop"))
-    assert [(one[1], one[4]) for one in judged(body)["verdicts"]] == [("lost", 1)]
-
-
 @pytest.mark.parametrize(
     "events",
     {

@@ -146,15 +146,6 @@ def test_what_a_program_printed_is_read(name):
     assert not any(chunk.broken for chunk in found.chunks)
 
 
-def test_sums_of_raw_deltas_in_lines_of_json_are_not_read_twice():
-    events = [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}},
-        {"type": "text", "text": "a", "snapshot": "a"},
-    ]
-    found = read("".join(json.dumps(event) + "\n" for event in events * 9).encode())
-    assert text_of(found) == "a" * 9
-
-
 def test_a_value_on_several_lines_has_the_number_of_its_first():
     found = read(CONVERSE.encode())
     assert [chunk.line for chunk in found.chunks] == [2, 5, 7, 15, 21]

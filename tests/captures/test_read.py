@@ -170,11 +170,6 @@ def test_data_that_is_text_and_not_json_is_read_as_text():
         read(b'data: {"a": {"b": 1}}\n\ndata: x\n\n')
 
 
-def test_curl_says_how_much_it_received_and_that_is_no_event():
-    found = read(("* Connected\n{ [5 bytes data]\n" + unended(delta("a"))).encode())
-    assert found.problems == []
-
-
 def test_a_socket_of_a_chat_api_is_not_one_of_the_bridge():
     events = [{"type": "session.created"}]
     events += [{"type": "response.output_text.delta", "delta": text} for text in ("né", " 🚆")]
@@ -244,21 +239,6 @@ def test_halves_of_pairs_are_joined_however_a_text_is_cut(letters, data):
 TWO = [delta("né "), delta("🚆")]
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("JSON within JSON", unended(*[json.dumps(json.dumps(one)) for one in TWO])),
-        ("events of events", unended(*[f"data: {json.dumps(one)}" for one in TWO])),
-        ("dicts in a log", "\n".join(f"INFO:root:{one!r}" for one in TWO)),
-        ("bytes in a log", "\n".join(f"DEBUG got {json.dumps(one).encode()!r}" for one in TWO)),
-        ("strings", "\n".join(repr("data: " + json.dumps(one)) for one in TWO)),
-        ("an array that breaks off", json.dumps([*TWO, {"choices": []}], indent=1)[:-20]),
-    ],
-)
-def test_events_are_found_in_what_programs_make_of_them(name, data):
-    assert text_of(read(data.encode())) == "né 🚆"
-
-
 def test_localai_is_named_by_its_log():
     log = "\n".join(f"12:5{n}PM DBG Sending chunk: {json.dumps(one)}" for n, one in enumerate(TWO))
     assert read(log.encode()).header["engine"]["name"] == "LocalAI, chat completions"
@@ -281,6 +261,7 @@ def test_a_log_of_dicts_has_its_times_and_an_array_its_end():
     assert [one.reason for one in found.problems] == ["the array breaks off after this line"]
     with pytest.raises(CaptureError):
         read(b'[{"a": 1')
+    assert text_of(read(json.dumps([*TWO, finish("stop")], indent=1)[:-20].encode())) == "né 🚆"
     whole = json.dumps([*TWO, "é"], indent=1, ensure_ascii=False).encode()
     found = read(whole[:-4])
     assert text_of(found) == "né 🚆"
@@ -342,19 +323,6 @@ def test_an_error_without_a_key_of_its_own_and_values_that_end_with_nul():
     texts = ["né", "né 🚆"]
     fast = "\0".join(json.dumps({"text": text, "error_code": 0}) for text in texts) + "\0"
     assert text_of(read(fast.encode())) == "né 🚆"
-
-
-def test_a_body_in_chunks_is_put_together_before_it_is_read():
-    body = unended(*TWO).encode()
-    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    for cut in (9, body.index(b"\xc3") + 1):
-        parts = b"".join(b"%x\r\n%s\r\n" % (len(one), one) for one in (body[:cut], body[cut:]))
-        found = read(head + parts + b"0\r\n\r\n")
-        assert (text_of(found), found.problems) == ("né 🚆", [])
-        assert found.header["source"]["format"] == "HTTP response, server-sent events"
-    # `curl -i` shows the head, but has put the body together.
-    found = read(head + body)
-    assert (text_of(found), found.header["source"]["format"]) == ("né 🚆", "server-sent events")
 
 
 def of(given, **choice):

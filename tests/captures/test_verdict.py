@@ -155,6 +155,20 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
     "the only piece is a part": (sse(response(1, "Gute "), whole(2, "Gute Fahrt")), [("unknown", "pieces-lack", [("", "Fahrt")])]),
     "reasoning with the tokens of both": (sse({"choices": [{"delta": {"reasoning_content": "hm"}, "logprobs": {"content": [{"token": "hm", "bytes": [104, 109]}]}}]}, token("", "</think>", b"</think>"), token("né", "né", "né".encode()), finish("stop")), []),
     "misread twice": (sse(delta("GrÃƒÂ¼ÃƒÅ¸e")), [("client", "misread", [("ÃƒÂ¼ÃƒÅ¸", "üß")])]),
+    "a number is missing before the last event": ("".join(f"id: {n}\n{unended(delta(f'{n} '))}" for n in range(1, 12)) + "id: 14\n" + sse(finish("stop")), [("proxy", "lost", [("", "")])]),
+    "names of bytes": (sse(*map(delta, ["Das ", "<0xE9>", "<0xAF>", "<0xB1>", "ist"]), finish("stop")), [("engine", "named-bytes", [("<0xE9><0xAF><0xB1>", "鯱")])]),
+    "names of bytes, several in an event": (sse(*map(delta, ["a", "<0x0A>", "b", "<0xF0><0x9F>", "<0x98><0x80>"]), finish("stop")), [("engine", "named-bytes", [("<0x0A>", "\n"), ("<0xF0><0x9F><0x98><0x80>", "😀")])]),
+    "entries of a byte-level vocabulary": (sse(*map(delta, ["Die", "ĠStra", "ÃŁe", "Ġist", "Ġda"]), finish("stop")), [("engine", "named-spaces", [("ĠStra", " Stra"), ("ÃŁe", "ße"), ("Ġist", " ist"), ("Ġda", " da")])]),
+    "entries of SentencePiece": (sse(*map(delta, ["▁Ja", "▁und", "▁nein"]), finish("stop")), [("engine", "named-spaces", [("▁Ja", " Ja"), ("▁und", " und"), ("▁nein", " nein")])]),
+    "the name of a byte in code": (sse(*map(delta, ["Write ", "`<0xE9>`", " for a byte"]), finish("stop")), []),
+    "the name of a byte that is no character": (sse(*map(delta, ["<0xE9>", " is", " half"]), finish("stop")), []),
+    "about entries of a vocabulary": (sse(*map(delta, ["In GPT-2, ", "Ġ", " is a space: ", "Ġa, ", "Ġb"]), finish("stop")), []),
+    "few signs of spaces": (sse(*map(delta, ["▁Ja", "▁"]), finish("stop")), []),
+    "a line of signs of spaces": (sse(*map(delta, ["x▁▁", "▁▁▁", "▁▁y"]), finish("stop")), []),
+    "a token with signs of spaces in it": (sse(*map(delta, ["<｜place", "▁holder▁", "no▁1｜>", "▁"]), finish("stop")), []),
+    "words with signs of spaces in them": (sse(*map(delta, ["▁so▁wie", "▁Ja", "▁und", "▁nein"]), finish("stop")), []),
+    "events that changed places twice": (sse(*[response(n, chr(97 + n)) for n in (0, 2, 1, 3, 4, 7, 6, 5, 8)], whole(9, "abcdefghi")), [("proxy", "order", [("b", ""), ("g", "")])]),
+    "misread characters beside each other": (sse(delta("C’était l’été".encode().decode("cp1252")), finish("stop")), [("client", "misread", [(one.encode().decode("cp1252"), one) for one in ("’é", "’é", "é")])]),
     "bytes of a �": ('{"detok":1}\n[0,"b","77+9"]\n', [("unknown", "written-bytes", [("�", "")])]),
     "bytes of nobody": ('{"detok":1}\n[0,"b","w3g="]\n', [("unknown", "bytes", [("�x", "")])]),
 }  # fmt: skip
@@ -360,18 +374,6 @@ def test_a_line_of_a_log_is_no_part_of_the_event_before_it():
     assert found["notes"].startswith("1 event breaks off or cannot be read (line 1)")
 
 
-def test_events_that_changed_places_twice_are_two_places():
-    order = [0, 2, 1, 3, 4, 7, 6, 5, 8]
-    found = judged(sse(*[response(n, chr(97 + n)) for n in order], whole(9, "abcdefghi")))
-    ((_, rule, _, places, count, _),) = found["verdicts"]
-    assert (rule, count, [place[0] for place in places]) == ("order", 2, [2, 6])
-
-
-def test_misread_characters_beside_each_other_are_not_undone_twice():
-    found = judged(sse(delta("C’était l’été".encode().decode("cp1252")), finish("stop")))
-    assert [place[2] for place in found["verdicts"][0][3]] == ["’é", "’é", "é"]
-
-
 def test_an_event_with_two_faults_is_one_place():
     event = 'data: {"choices":[{"delta":{"content":"a\ufffd\n\ufffdb"}}]}\n\n'
     found = judged(sse(delta("né")) + 3 * event)
@@ -380,37 +382,6 @@ def test_an_event_with_two_faults_is_one_place():
     many = judged(sse(delta("né")) + 300 * event)
     assert many["verdict"].startswith("In 300 places,")
     assert [len(places) for _, _, _, places, _, _ in many["verdicts"]] == [200, 200]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "rule", "rights"),
-    [
-        (["Das ", "<0xE9>", "<0xAF>", "<0xB1>", "ist"], "named-bytes", ["鯱"]),
-        (["a", "<0x0A>", "b", "<0xF0><0x9F>", "<0x98><0x80>"], "named-bytes", ["\n", "😀"]),
-        (["Die", "ĠStra", "ÃŁe", "Ġist", "Ġda"], "named-spaces", [" Stra", "ße", " ist", " da"]),
-        (["▁Ja", "▁und", "▁nein"], "named-spaces", [" Ja", " und", " nein"]),
-    ],
-    ids=str,
-)
-def test_names_of_tokens_in_the_text_are_the_engines(pieces, rule, rights):
-    ((who, name, _, places, *_),) = judged(sse(*map(delta, pieces), finish("stop")))["verdicts"]
-    assert (who, name, [place[2] for place in places]) == ("engine", rule, rights)
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        ["Write ", "`<0xE9>`", " for a byte"],  # in code
-        ["<0xE9>", " is", " half"],  # no character
-        ["In GPT-2, ", "Ġ", " is a space: ", "Ġa, ", "Ġb"],
-        ["▁Ja", "▁"],
-        ["x▁▁", "▁▁▁", "▁▁y"],
-        ["<｜place", "▁holder▁", "no▁1｜>", "▁"],
-    ],
-    ids=str,
-)
-def test_a_text_about_names_of_tokens_is_whole(pieces):
-    assert judged(sse(*map(delta, pieces), finish("stop")))["verdicts"] == []
 
 
 def test_a_misread_line_among_right_ones_is_in_doubt():

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordings import compact, delta, socket_har, sse, text_of, unended
+from recordings import compact, delta, socket_har, text_of, unended
 from stream_samples import STREAMS
 
 from detok_py.captures import gateways
@@ -18,7 +18,9 @@ from detok_py.captures.read import read
 from detok_py.captures.wrapped import bodies_of_cassette as bodies_of
 from detok_py.errors import CaptureError
 
-BODY = unended(delta("né "), delta("你好"))
+TWO = [delta("né "), delta("你好")]
+BODY = unended(*TWO)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENTS = [line for line in BODY.split("\n") if line]
 END_OF_EVENT = "\n\n"
 LOGGED = BODY.strip().split("\n")
@@ -26,6 +28,12 @@ LOGGED = BODY.strip().split("\n")
 
 def lines(*values: Any) -> str:
     return "\n".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+
+
+def in_chunks(at: int) -> bytes:
+    """Return the body in two chunks, cut at a byte."""
+    parts = (BODY.encode()[:at], BODY.encode()[at:], b"")
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
 def queue(*outputs: Any, last: Any = None) -> str:
@@ -81,10 +89,24 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "a HAR's bytes": (socket_har(b"n\xc3", b"\xa9!", step=0.25), "né!", 0.25, "HAR"),
     "a HAR's text": (socket_har("né", "!", step=0.25), "né!", 0.25, "HAR"),
     "a followed connection": ("POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{}HTTP/1.1 200 OK\r\nServer: s\r\n\r\n" + BODY, "né 你好", None, "server-sent"),
-    "a followed connection, in chunks": (f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{{}}HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{len(BODY.encode()):x}\r\n{BODY}\r\n0\r\n\r\n", "né 你好", None, "HTTP response"),
+    "a followed connection, in chunks": (b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n\r\n{}" + CHUNKED + in_chunks(30), "né 你好", None, "HTTP response"),
+    "a response in chunks": (CHUNKED + in_chunks(9), "né 你好", None, "HTTP response, server-sent"),
+    "a response in chunks, cut inside a character": (CHUNKED + in_chunks(BODY.encode().index(b"\xc3") + 1), "né 你好", None, "HTTP response, server-sent"),
+    "a response that curl -i has put together": (CHUNKED + BODY.encode(), "né 你好", None, "server-sent"),
     "a stub of WireMock": (json.dumps({"request": {}, "response": {"body": BODY}}, indent=1), "né 你好", None, "WireMock, response 1, server-sent"),
     "stubs of WireMock": (json.dumps({"mappings": [{"request": {}, "response": {"base64Body": "/w=="}}, {}, {"request": {}, "response": {"base64Body": base64.b64encode(BODY.encode()).decode()}}]}), "né 你好", None, "WireMock, response 3, server-sent"),
-    "the chunks of curl --raw": ("".join(f"{len(part):x}\r\n{part}\r\n" for part in (BODY[:30].encode().decode("latin-1"), BODY[30:].encode().decode("latin-1"), "")).encode("latin-1"), "né 你好", None, "HTTP response"),
+    "the chunks of curl --raw": (in_chunks(30), "né 你好", None, "HTTP response"),
+    "curl, what it received": ("* Connected\n{ [5 bytes data]\n" + BODY, "né 你好", None, "server-sent"),
+    "a recording of nock, in hex": (json.dumps([{"scope": "https://a.test:443", "response": [BODY.encode().hex()[:33], BODY.encode().hex()[33:]]}]), "né 你好", None, "nock, response 1, server-sent"),
+    "a cassette of bytes": (f"interactions:\n- response:\n    body:\n      string: !!binary |\n        {base64.b64encode(BODY.encode()).decode()}\n", "né 你好", None, "cassette"),
+    "JSON within JSON": (unended(*[json.dumps(json.dumps(one)) for one in TWO]), "né 你好", None, "server-sent"),
+    "events of events": (unended(*[f"data: {json.dumps(one)}" for one in TWO]), "né 你好", None, "server-sent"),
+    "dicts in a log": (lines(*[f"INFO:root:{one!r}" for one in TWO]), "né 你好", None, "values that"),
+    "bytes of JSON in a log": (lines(*[f"DEBUG got {json.dumps(one).encode()!r}" for one in TWO]), "né 你好", None, "bytes that"),
+    "strings": (lines(*[repr("data: " + json.dumps(one)) for one in TWO]), "né 你好", None, "bytes that"),
+    "a short log, with no copy of a piece": (lines(*[f"{level} chunk {json.dumps(unended(delta(text)))}" for level, text in (("DEBUG", "ha"), ("WARN", "ha"), ("DEBUG", "ho"))]), "hahaho", None, "log"),
+    "a log whose `ts` is finer than its `timestamp`": (lines(*[{"timestamp": 1764000000 + n, "ts": 1764000000.25 + n / 4, "msg": f"data: {json.dumps(one)}"} for n, one in enumerate(TWO)]), "né 你好", 0.25, "log"),
+    "raw deltas and their sums": (lines(*9 * [{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a"}}, {"type": "text", "text": "a", "snapshot": "a"}]), 9 * "a", None, "lines"),
     "a recording of nock": (json.dumps([{"scope": "https://127.0.0.1:443", "method": "GET", "response": {"data": []}}, {"scope": "https://127.0.0.1:443", "method": "POST", "response": BODY}]), "né 你好", None, "nock, response 2, server-sent"),
     "a session of Charles": (json.dumps([{"durations": {}, "request": {"body": {"text": "hi"}}, "response": {"body": body}} for body in ({}, {"text": BODY})]), "né 你好", None, "Charles, response 2, server-sent"),
     "a session of Charles, packed": (json.dumps([{"durations": {}, "response": {"body": {"encoded": base64.b64encode(BODY.encode()).decode()}}}]), "né 你好", None, "Charles, response 1, server-sent"),
@@ -95,6 +117,7 @@ WRAPPED: dict[str, tuple["str | bytes", str, "float | None", str]] = {
     "a notebook": (json.dumps({"cells": [{"cell_type": "markdown", "source": ["# a"]}, {"cell_type": "code", "outputs": [{"output_type": "stream", "name": "stdout", "text": [repr(delta("né ")) + "\n", repr(delta("it's"))]}]}], "nbformat": 4}, indent=1), "né it's", None, "Jupyter notebook, cell 2, values that"),
     "langgraph": ('event: metadata\ndata: {"run_id":"1"}\n\nevent: messages\ndata: [{"content":"né","type":"AIMessageChunk","id":"r"},{"langgraph_node":"a"}]\n\n', "né", None, "server-sent"),
     "langgraph, partial": ("".join([f'event: messages/partial\ndata: [{{"content":"{text}","type":"ai","id":"r"}}]\n\n' for text in ("n", "né")]), "né", None, "server-sent"),
+    "langgraph, an end": ('event: messages/partial\ndata: [{"content":"né","type":"ai","id":"run-1","response_metadata":{}}]\n\nevent: end\ndata: null\n\n', "né", None, "server-sent"),
     "astream_events": (lines({"event": "on_chat_model_start", "data": {}, "run_id": "1"}, {"event": "on_chat_model_stream", "data": {"chunk": {"content": "né"}}, "run_id": "1"}), "né", None, "lines"),
     "langserve, strings": ('event: data\ndata: "n\\u00e9"\n\nevent: data\ndata: " you"\n\n', "né you", None, "server-sent"),
     "langserve, log": ('data: {"ops":[{"op":"add","path":"/streamed_output/-","value":"né"}]}\n\n', "né", None, "server-sent"),
@@ -290,13 +313,6 @@ def test_a_log_line_between_the_pieces_of_an_event_is_no_part_of_it():
     assert found.facts.joined == []
 
 
-def test_an_error_event_of_a_server_is_told():
-    found = read((BODY + 'event: error\ndata: {"detail":"CUDA out of memory"}\n\n').encode())
-    assert found.end == {"type": "error", "message": "CUDA out of memory"}
-    with pytest.raises(CaptureError, match="The server said: Not found"):
-        read(b'{"detail":"Not found"}')
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -322,14 +338,6 @@ def test_unknown_events_are_read_by_the_path_that_is_suggested():
     with pytest.raises(CaptureError, match="Text may be in `bar.text`"):
         read(data.encode())
     assert text_of(read(data.encode(), "", "bar.text")) == "né you"
-
-
-def test_a_body_of_bytes_in_a_cassette_is_read():
-    body = base64.b64encode(sse(compact(delta("naïve it's"))).encode()).decode()
-    text = f"interactions:\n- response:\n    body:\n      string: !!binary |\n        {body}\n"
-    found = read(text.encode(), "cassette.yaml")
-    assert text_of(found) == "naïve it's"
-    assert found.header["source"]["format"] == "cassette"
 
 
 CHUNK = "ChatCompletionChunk(choices=[Choice(delta=Delta(content={!r}), index=0)])"
@@ -454,14 +462,6 @@ def test_equal_pieces_behind_labels_of_one_kind_are_all_read(labels):
     log = [label + json.dumps(told(text)) for label, text in zip(labels, WORDS, strict=True)]
     found = read(lines(*log).encode())
     assert (text_of(found), found.problems) == ("".join(WORDS), [])
-
-
-def test_a_piece_of_a_short_log_is_no_copy_of_another_one():
-    log = [
-        f"{level} chunk {json.dumps(told(text))}"
-        for level, text in [("DEBUG", "ha"), ("WARN", "ha"), ("DEBUG", "ho")]
-    ]
-    assert text_of(read(lines(*log).encode())) == "hahaho"
 
 
 @pytest.mark.parametrize("size", [1000, 8192])

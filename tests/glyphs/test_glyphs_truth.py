@@ -163,6 +163,9 @@ def test_a_missing_end_is_dropped_though_a_button_has_its_last_letters():
     assert (one.kind, one.sent[-9:]) == ("dropped", "onthepage")
 
 
+TWO_LINES = "Die Antwort ist lang genug, um sicher zu sein, und hat zwei Zeilen.\n"
+TITLE = "Was man in München und Köln sieht:"
+DULL = "All work and no play makes Jack a dull boy."
 # name: what was sent, and the text of the page
 SHOWN_OTHERWISE = {
     "the page's words between pieces of code": ("Führe aus:\n```\nls\n```\n```\npwd\n```\nund fertig", "Führe aus:\nCopy\nls\nCopy\npwd\nund fertig"),
@@ -171,6 +174,14 @@ SHOWN_OTHERWISE = {
     "an emoji that is a button below it too": ("Gern geschehen 👍", "Gern geschehen 👍\n👍👎Copy"),
     "a label with the first word of the answer": ("Llama 3 is a model.", "Llama 3 Llama 3 is a model."),
     "a button that begins with the last sign": ("これは良い", "これは良い\nいいね"),
+    "a button with the last word": (f"{TWO_LINES}Sie heißt Köln.", f"{TWO_LINES}Sie heißt Köln.\nKöln im Winter\nSend"),
+    "a button with the last words, in Japanese": (f"{TWO_LINES}Quelle: Wikipedia, 東京都庁", f"{TWO_LINES}Quelle: Wikipedia, 東京都庁\n東京都庁 - Wikipedia\nSend"),
+    "a button with the last words, in Chinese": (f"{TWO_LINES}你想了解更多吗？", f"{TWO_LINES}你想了解更多吗？\n了解更多吗？\nSend"),
+    "a button with the last emoji": (f"{TWO_LINES}Wer weiß 🤷🏽‍♂️", f"{TWO_LINES}Wer weiß 🤷🏽‍♂️\n🤷🏽‍♂️ 👍\nSend"),
+    "a prompt that begins as a title ends": (f"{TITLE} die größten Kirchen", f"New chat\n{TITLE} die größten Kirchen\ndie größten Kirchen sehe ich wo?\nSend"),
+    "a prompt that begins as a title ends, in Japanese": ("東京の人口について", "東京の人口について\n人口について教えて\nSend"),
+    "a prompt with a sentence that the answer repeats": (" ".join([DULL] * 5), f"Write five times: {DULL}\n{' '.join([DULL] * 5)}\nSend"),
+    "a title with a sentence that the answer repeats": (" ".join([DULL] * 5), f"{' '.join([DULL] * 5)}\n{DULL} Again"),
     "text that Markdown hides": ("# Grüße\n\n**naïve** _Ideen_ mit [einem Verweis](https://example.org/ä) und\n\n```python\nprint('ü')\n```\n", page("Grüße\nnaïve Ideen mit einem Verweis und\nprint('ü')\nCopy")),
     "a numbered line of code": ("1. naïve\n\n```\n2. &amp; 漢\n```\n", page("naïve\n2. &amp; 漢")),
     "characters that typography replaces": ('"naïve" -- it\'s ...', page("“naïve” — it’s …")),
@@ -193,13 +204,6 @@ def test_a_long_beginning_or_end_in_ascii_that_is_shown_twice_is_doubled(count):
         assert [d.shown for d in compare(answer, f"You: hi\n{page}\nCopy")] == [letters(doubled)]
         own_line = page.replace(f"{doubled} {doubled}", f"{doubled}\n{doubled}")
         assert compare(answer, f"You: hi\n{own_line}\nCopy") == []
-
-
-def test_an_answer_that_repeats_a_sentence_may_have_it_in_its_title_too():
-    sentence = "All work and no play makes Jack a dull boy."
-    answer = " ".join([sentence] * 5)
-    for page in (f"Write five times: {sentence}\n{answer}\nSend", f"{answer}\n{sentence} Again"):
-        assert compare(answer, page) == []
 
 
 @pytest.mark.parametrize("word", ["ha ", "0", "哈", "A horse! ", "Größe "])
@@ -241,26 +245,6 @@ def test_a_last_sentence_that_is_repeated_on_the_next_line_is_doubled(end, space
     answer = f"Die Antwort ist lang genug, um sicher zu sein.{space}{end}"
     for again in (end, end[3:]):
         assert kinds(answer, f"{answer}\n{again}") == {"duplicated"}
-
-
-@pytest.mark.parametrize(
-    ("end", "beside"),
-    [
-        ("Sie heißt Köln.", "Köln im Winter"),
-        ("Quelle: Wikipedia, 東京都庁", "東京都庁 - Wikipedia"),
-        ("你想了解更多吗？", "了解更多吗？"),
-        ("Wer weiß 🤷🏽‍♂️", "🤷🏽‍♂️ 👍"),
-    ],
-)
-def test_a_button_on_the_next_line_may_begin_with_the_last_words(end, beside):
-    answer = f"Die Antwort ist lang genug, um sicher zu sein, und hat zwei Zeilen.\n{end}"
-    assert compare(answer, f"{answer}\n{beside}\nSend") == []
-
-
-def test_a_prompt_on_the_next_line_may_begin_as_a_title_ends():
-    title, end = "Was man in München und Köln sieht: ", "die größten Kirchen"
-    assert compare(title + end, f"New chat\n{title}{end}\n{end} sehe ich wo?\nSend") == []
-    assert compare("東京の人口について", "東京の人口について\n人口について教えて\nSend") == []
 
 
 def test_list_markers_list_boxes_and_character_references_may_be_missing():
