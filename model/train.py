@@ -1,8 +1,7 @@
-"""Train the reciting model: write `recite.gguf`, `tokenizer.json`, `generation_config.json` and
-`texts.json`.
+"""Train the reciting model: write `recite.gguf`, `tokenizer.json` and `generation_config.json`.
 
-In: the texts of `texts.py`. Out: a language model of the llama architecture. Under greedy decoding
-it continues the prompt of each text with exactly that text and its end. It knows nothing else. With
+In: `texts.json`. Out: a language model of the llama architecture. Under greedy decoding it
+continues the prompt of each text with exactly that text and its end. It knows nothing else. With
 it, llama.cpp emits real tokens, including split characters, on any machine without a download.
 
 Run this only when the texts change, in an environment of its own (about 1 GB):
@@ -159,24 +158,18 @@ def tensors(model: Llama) -> dict[str, torch.Tensor]:
     """Return the weights by their GGUF names; writing to these tensors changes the model."""
     named = {"token_embd.weight": model.embedding.weight, "output_norm.weight": model.norm.weight}
     for i, block in enumerate(model.blocks):
-        at = f"blk.{i}."
-        named[at + "attn_norm.weight"], named[at + "ffn_norm.weight"] = (
-            block.attn_norm.weight,
-            block.ffn_norm.weight,
-        )
-        named[at + "attn_q.weight"], named[at + "attn_k.weight"] = (
-            block.attn.q.weight,
-            block.attn.k.weight,
-        )
-        named[at + "attn_v.weight"], named[at + "attn_output.weight"] = (
-            block.attn.v.weight,
-            block.attn.output.weight,
-        )
-        named[at + "ffn_gate.weight"], named[at + "ffn_up.weight"] = (
-            block.gate.weight,
-            block.up.weight,
-        )
-        named[at + "ffn_down.weight"] = block.down.weight
+        parts = {
+            "attn_norm": block.attn_norm,
+            "ffn_norm": block.ffn_norm,
+            "attn_q": block.attn.q,
+            "attn_k": block.attn.k,
+            "attn_v": block.attn.v,
+            "attn_output": block.attn.output,
+            "ffn_gate": block.gate,
+            "ffn_up": block.up,
+            "ffn_down": block.down,
+        }
+        named |= {f"blk.{i}.{name}.weight": part.weight for name, part in parts.items()}
     return {name: weight.data for name, weight in named.items()}
 
 
@@ -314,7 +307,7 @@ def sequences(tokenizer: Tokenizer) -> list[list[tuple[list[int], int]]]:
     for text in TEXTS:
         answer = [*ids(text.text), EOS]
         if tokenizer.decode(answer) != text.text:
-            raise SystemExit(f"the tokenizer does not round-trip the text {text.id}; see texts.py")
+            raise SystemExit(f"the tokenizer does not round-trip the text {text.id}")
         variants.append(
             [([BOS, *ids(prompt), *answer], 1 + len(ids(prompt))) for prompt in prompts(text)]
         )
@@ -327,18 +320,13 @@ def sequences(tokenizer: Tokenizer) -> list[list[tuple[list[int], int]]]:
 
 
 def write_files(folder: Path, model: Llama, tokenizer: Tokenizer) -> None:
-    """Write the model, its tokenizer and the texts."""
+    """Write the model and its tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     write_gguf(folder / "recite.gguf", model, tokenizer)
     tokenizer.save(str(folder / "tokenizer.json"))
     # A tokenizer.json has no end-of-text ids; Hugging Face's loaders read them from this file.
     (folder / "generation_config.json").write_text(
         json.dumps({"bos_token_id": BOS, "eos_token_id": ENDS}) + "\n", encoding="utf-8"
-    )
-    keys = ("id", "title", "lang", "dir", "prompt", "text")
-    shipped = [{key: getattr(text, key) for key in keys} for text in TEXTS]
-    (folder / "texts.json").write_text(
-        json.dumps(shipped, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
     )
 
 
