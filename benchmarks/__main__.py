@@ -18,7 +18,8 @@ import time
 from importlib.metadata import distributions, version
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from .rows import DATA, ROOT
+
 OUT = ROOT / ".build" / "bench"
 PEERS = ROOT / ".build" / "peers" / "venv" / "bin" / "python"
 # vLLM has an environment of its own, with what is installed beside it.
@@ -113,8 +114,7 @@ def main() -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     file = OUT / "rows.json"
     names = given.only or list(SCRIPTS)
-    data = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
-    if "encode" in names and not data.is_dir():
+    if "encode" in names and not DATA.is_dir():
         print("encode is left out: the large test data is not here (set DETOK_DATA to its folder)")
         names.remove("encode")
     if "formats" in names and not (ENGINES.exists() and BESIDE.exists()):

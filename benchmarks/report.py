@@ -17,12 +17,11 @@ from typing import Any
 
 import matplotlib
 
-from .rows import with_section
+from .rows import ROOT, with_section
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 IMAGES = DOCS / "images"
 OURS, OTHERS = "#0b6e4f", "#9aa5b1"

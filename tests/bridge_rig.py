@@ -6,6 +6,7 @@ import json
 import time
 from types import SimpleNamespace
 
+import httpx
 import uvicorn.server
 import websockets
 from websockets.asyncio.client import connect
@@ -39,6 +40,15 @@ class Running:
         self.host = f"127.0.0.1:{port}"
         self.url = f"http://{self.host}"
         self.stream = f"ws://{self.host}/stream"
+
+    async def get(self, path, **headers):
+        """Return the answer to a request."""
+        async with httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=60) as http:
+            return await http.get(path, headers=headers)
+
+    async def converse(self, session=None, *, query="", **options):
+        """Run a generation to its end with a client session; see `converse` below."""
+        return await converse(self.stream + query, self.url, session, **options)
 
 
 @contextlib.asynccontextmanager

@@ -5,14 +5,12 @@ tests/real_engines/ runs it against vLLM.
 
 import ast
 import asyncio
-import contextlib
-import json
-import subprocess
 import sys
 
 import pytest
 from bridge_rig import running
 from http_suite import HTTP, failed, write_model
+from test_recite_model import running as recite_server
 
 from detok_py.bridge.engines.recite import ReciteEngine
 from detok_py.tokenizers import load_tokenizer
@@ -34,22 +32,10 @@ def model(tmp_path_factory):
     return write_model(tmp_path_factory.mktemp("script"))
 
 
-@contextlib.contextmanager
-def recite_server(model):
-    """Give the address of the included llama.cpp with a model."""
-    command = [sys.executable, "-m", "detok_py.bridge.engines.recite_server", "--model", model]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    try:
-        yield f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}"
-    finally:
-        process.communicate(timeout=60)
-
-
 def test_llama_cpp_loses_what_it_holds_at_the_end_and_nothing_else(model):
-    with recite_server(model / "script.gguf") as url:
-        assert failed(url, model) == {*ENDS_INSIDE, "stops/limit-behind-half-a-stop"}
+    with recite_server(model / "script.gguf") as (_, ready):
+        found = failed(f"http://127.0.0.1:{ready['port']}", model)
+    assert found == {*ENDS_INSIDE, "stops/limit-behind-half-a-stop"}
 
 
 @pytest.mark.full

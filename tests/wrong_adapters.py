@@ -8,6 +8,7 @@ if it finds another fault of this file.
 
 import importlib
 import itertools
+import re
 
 from laws.reference import decode
 
@@ -178,6 +179,13 @@ def halves_pass(case):
     return Pushed(lambda text: text)
 
 
+def pushing(stream, change):
+    """Let a stream get what `change` makes of each chunk; return it."""
+    push = stream.push
+    stream.push = lambda chunk: push(change(chunk))
+    return stream
+
+
 class Pushed:
     """A stream that holds nothing: each push gives a function of its chunk."""
 
@@ -253,16 +261,8 @@ def markers_anywhere(case):
     words = options_of(case).get("trim")
     if not words or case["input"] != "text":
         return None
-    stream = ours.adapter(case)
-    push = stream.push
-
-    def clean(text):
-        for word in words:
-            text = text.replace(word, "")
-        return push(text)
-
-    stream.push = clean
-    return stream
+    anywhere = re.compile("|".join(map(re.escape, words)))
+    return pushing(ours.adapter(case), lambda text: anywhere.sub("", text))
 
 
 def spans_leave_special_tokens_out(case):
@@ -310,10 +310,8 @@ def unknown_is_the_last(case):
     """An id counts from the end if it is negative, and is the last one if it is too large."""
     if case["input"] != "ids":
         return None
-    stream, size = ours.adapter(case), len(ours.vocabulary_of(case))
-    push = stream.push
-    stream.push = lambda ids: push([min(i, size - 1) % size for i in ids])
-    return stream
+    size = len(ours.vocabulary_of(case))
+    return pushing(ours.adapter(case), lambda ids: [min(i, size - 1) % size for i in ids])
 
 
 def goes_on_after_the_end(case):
@@ -332,8 +330,8 @@ def stops_before_tags(case):
     stops = StopStrings(options["stop"])
     stream = ours.adapter(with_options(case, stop=None))
     push, flush = stream.push, stream.flush
-    stream.push = lambda chunk: push(stops.feed(chunk))
     stream.flush = lambda: [*push(stops.flush()), *flush()]
+    pushing(stream, stops.feed)
     stream.reason = lambda: "stop" if stops.stopped else None
     return stream
 
@@ -359,16 +357,9 @@ class Mapped:
         return [(channel, self.change(text)) for channel, text in out]
 
 
-def byte_order_marks_are_dropped(case):
-    return Mapped(ours.adapter(case), lambda text: text.replace("\ufeff", ""))
-
-
-def replacement_characters_are_dropped(case):
-    return Mapped(ours.adapter(case), lambda text: text.replace("\ufffd", ""))
-
-
-def newlines_are_made_one(case):
-    return Mapped(ours.adapter(case), lambda text: text.replace("\r", ""))
+def dropping(character):
+    """Return an adapter whose text lacks a character."""
+    return lambda case: Mapped(ours.adapter(case), lambda text: text.replace(character, ""))
 
 
 def pieces_are_joined(case):
@@ -435,7 +426,10 @@ OPTIONS = (
     *("spaces_between_special_tokens", "stop", "include_stop", "stop_scope", "eos", "stop_ids"),
     *("min_tokens", "max_tokens", "start", "trim", "reasoning", "tools"),
 )
-WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS} | {
+WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS}
+# A byte order mark, a replacement character, and half of a line's end.
+WRONG |= {f"dropping {character!a}": dropping(character) for character in "\ufeff\ufffd\r"}
+WRONG |= {
     each.__name__: each
     for each in (
         *(every_block_is_the_first, first_pair_only, calls_end_with_their_tag),
@@ -443,8 +437,7 @@ WRONG = {f"ignoring {name}": ignoring(name) for name in OPTIONS} | {
         *(resets_the_decoder_only, flush_twice_gives_it_twice, halves_pass),
         *(regular_expression_of_the_whole, markers_anywhere, spans_leave_special_tokens_out),
         *(spans_are_lengths_of_pushes, spans_count_the_prompt, empty_stop_ends_all),
-        *(unknown_is_the_last, goes_on_after_the_end, byte_order_marks_are_dropped),
-        *(replacement_characters_are_dropped, newlines_are_made_one, pieces_are_joined),
+        *(unknown_is_the_last, goes_on_after_the_end, pieces_are_joined),
         *(each_id_alone, graphemes_wait, rewinding_tells_nothing, nothing_cannot_be_flushed),
         *(every_first_space_goes, stops_before_tags),
     )

@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import urllib.error
 import urllib.request
 import zipfile
@@ -161,8 +160,7 @@ def stage_page(folder: Path) -> None:
     version = browser_wheel.version()
     package = folder / "detok_py_page"
     package.mkdir(parents=True)
-    project = (ROOT / "pyproject.toml").read_text("utf-8")
-    urls = tomllib.loads(project)["project"]["urls"]
+    urls = browser_wheel.project()["urls"]
     lines = [f'{name} = "{url}"' for name, url in urls.items()]
     manifest = (source / "pyproject.toml").read_text("utf-8")
     (folder / "pyproject.toml").write_text("\n".join([manifest, "[project.urls]", *lines, ""]))

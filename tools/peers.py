@@ -26,8 +26,8 @@ VERDICTS = ("right", "late", "early", "wrong", "error")
 # Python adapters with their functions; JavaScript adapters.
 PYTHON = (
     ("detok", "adapter"),
-    ("tokenizers_decode_stream", "adapter"),
-    ("tokenizers_decode", "adapter"),
+    ("tokenizers_decoders", "stream"),
+    ("tokenizers_decoders", "whole"),
     ("transformers_text_streamer", "adapter"),
     ("mlx_lm_detokenizers", "bpe"),
     ("mlx_lm_detokenizers", "spm"),
@@ -36,8 +36,8 @@ PYTHON = (
     ("tiktoken_decode", "whole"),
     ("python_codec", "adapter"),
     # Written from the published rules: neither can be had from a package index.
-    ("window_rules", "tgi"),
-    ("window_rules", "dynamo"),
+    ("tokenizers_decoders", "tgi"),
+    ("tokenizers_decoders", "dynamo"),
 )
 # It runs with the project's own packages, where llama.cpp is.
 LLAMA = (("llama_server", "adapter"),)

@@ -12,11 +12,10 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from browser_wheel import version
+from browser_wheel import project, version
 
 ROOT = Path(__file__).resolve().parents[1]
 APART = ROOT / ".build" / "release"
@@ -64,8 +63,7 @@ def check_changelog(text: str, number: str, released: bool) -> None:
 
 def check_repository() -> None:
     """npm refuses provenance whose repository is not the one that the package names."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    at = project["urls"]["Repository"]
+    at = project()["urls"]["Repository"]
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
     if server and name and at != f"{server}/{name}":
         raise NotReady(f"pyproject.toml has the repository {at}, and this is {server}/{name}.")

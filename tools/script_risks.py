@@ -11,7 +11,6 @@ U+FFFD for it.
 
 import argparse
 import json
-import os
 import re
 import sys
 import tempfile
@@ -20,13 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.rows import unpacked  # noqa: E402
+from benchmarks.rows import DATA, unpacked  # noqa: E402
 from detok_py import Tokenizer, load_tokenizer  # noqa: E402
 
 PAGE = ROOT / "docs" / "how-decoding-works.md"
 # The table of the page is the one with this head.
 TABLE = re.compile(r"^\| script \|.*\n(\|.*\n)+", re.MULTILINE)
-DATA = Path(os.environ.get("DETOK_DATA", ROOT.parent / "shared" / "data"))
 VOCABULARIES = {
     "gpt2": "GPT-2",
     "llama2": "Llama 2",

@@ -116,11 +116,9 @@ class AttachedEngine:
 
     async def _sample(self) -> str | None:
         """Let the engine tokenize a sample. Return why it refuses the vocabulary, or None."""
-        return (
-            None
-            if self.vocabulary is None
-            else await self.engine.refuse_vocabulary(self.vocabulary)
-        )
+        if self.vocabulary is None:
+            return None
+        return await self.engine.refuse_vocabulary(self.vocabulary)
 
     async def _is_another_model(self) -> bool:
         if not self.opened or self.engine.info().identity != self._identity:

@@ -58,13 +58,10 @@ class Answered:
         if isinstance(chunk, Ids):
             self.ids += chunk.ids
             self.ended = chunk.ends
+        elif isinstance(chunk, Raw) and chunk.last_id is not None and chunk.tokens == 1:
+            self.add_recovered([Known(chunk.last_id, chunk.data)])
         elif isinstance(chunk, Raw):
-            one = chunk.last_id is not None and chunk.tokens == 1
-            self.add_recovered(
-                [Known(chunk.last_id, chunk.data)]
-                if one and chunk.last_id is not None
-                else [Unknown(chunk.tokens, chunk.data)]
-            )
+            self.add_recovered([Unknown(chunk.tokens, chunk.data)])
 
     def add_recovered(self, parts: list[Known | Unknown]) -> None:
         """Add the ids of a chunk that were recovered from its bytes."""

@@ -25,6 +25,7 @@ from .engines import (
     DEFAULT_MAX_TOKENS,
     IDS,
     LONG_ANSWER,
+    BadRequest,
     Chunk,
     End,
     Engine,
@@ -43,20 +44,6 @@ from .recover import LONG, Known, Recovery, Unknown
 
 logger: logging.Logger = logging.getLogger("detok.bridge")
 
-PARAMS = (
-    "max_tokens",
-    "temperature",
-    "seed",
-    "top_p",
-    "top_k",
-    "engine",
-    "text",
-    "cut",
-    "pace",
-    "faults",
-    "tools",
-    "apart",
-)
 MAX_TOKENS = 1 << 20
 # The type and the bounds of a parameter.
 NUMBERS: dict[str, tuple[type, float, float]] = {
@@ -66,6 +53,7 @@ NUMBERS: dict[str, tuple[type, float, float]] = {
     "top_p": (float, 0, 1),
     "top_k": (int, 0, 1 << 20),
 }
+PARAMS = (*NUMBERS, "engine", "text", "cut", "pace", "faults", "tools", "apart")
 ALL_THERE_IS = "context"  # a value of `max_tokens`: whatever the engine's context has room for
 PROMPT_LETTERS = 4096  # of a prompt's end that are searched for the section it opens
 
@@ -73,35 +61,23 @@ PROMPT_LETTERS = 4096  # of a prompt's end that are searched for the section it 
 def read_request(request: dict[str, Any]) -> Request:
     """Return the checked request of a run.
 
-    Raises EngineError (4400), which names the invalid parameter.
+    Raises BadRequest, which names the invalid parameter.
     """
     params = request["params"]
     for name in params:
         if name not in PARAMS:
-            raise EngineError(
-                f"There is no parameter {name[:40]!r}; expected {', '.join(PARAMS)}.",
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
+            raise BadRequest(f"There is no parameter {name[:40]!r}; expected {', '.join(PARAMS)}.")
     tools = params.get("tools")
     if tools is not None and not is_list_of_objects(tools):
-        raise EngineError(
-            "Parameter tools must be a list of objects.", code=wire.BAD_MESSAGE, retry=False
-        )
+        raise BadRequest("Parameter tools must be a list of objects.")
     if params.get("apart") not in (None, *AROUND):
-        sentence = f"Parameter apart must be {' or '.join(map(json.dumps, AROUND))}."
-        raise EngineError(sentence, code=wire.BAD_MESSAGE, retry=False)
+        raise BadRequest(f"Parameter apart must be {' or '.join(map(json.dumps, AROUND))}.")
     most = DEFAULT_MAX_TOKENS
     if params.get("max_tokens") == ALL_THERE_IS:
         most = LONG_ANSWER
         params = {name: params[name] for name in params if name != "max_tokens"}
-    sampling = Sampling(
-        max_tokens=read_number(params, "max_tokens") or most,
-        temperature=read_number(params, "temperature"),
-        seed=read_number(params, "seed"),
-        top_p=read_number(params, "top_p"),
-        top_k=read_number(params, "top_k"),
-    )
+    sampling = Sampling(**{name: read_number(params, name) for name in NUMBERS})
+    sampling = sampling._replace(max_tokens=sampling.max_tokens or most)
     return Request(request["prompt"], request["messages"], sampling, request["want"], params)
 
 
@@ -111,23 +87,16 @@ def is_list_of_objects(value: Any) -> bool:
 
 
 def read_number(params: dict[str, Any], name: str) -> Any:
-    """Return a number of `NUMBERS`, or None if it is not set. Raises EngineError (4400) for another
+    """Return a number of `NUMBERS`, or None if it is not set. Raises BadRequest if it is another
     value.
     """
     kind, low, high = NUMBERS[name]
     value = params.get(name)
     if value is None:
         return None
-    fits = (
-        isinstance(value, int if kind is int else (int, float))
-        and not isinstance(value, bool)
-        and low <= value <= high
-    )
-    if not fits:
-        raise EngineError(
-            f"Parameter {name} must be {'an integer' if kind is int else 'a number'} from {low} to {high}.",
-            code=wire.BAD_MESSAGE,
-            retry=False,
+    if type(value) not in (int, kind) or not low <= value <= high:
+        raise BadRequest(
+            f"Parameter {name} must be {'an integer' if kind is int else 'a number'} from {low} to {high}."
         )
     return kind(value)
 

@@ -8,6 +8,7 @@ or pings, and refuses everything with status 400.
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import re
 from collections import Counter
@@ -226,23 +227,11 @@ class StrictHTTP(Impatient, H11Protocol):
             (b"x-content-type-options", b"nosniff"),
             (b"connection", b"close"),
         ]
-        try:
-            head = self.conn.send(
-                h11.Response(status_code=status, headers=headers, reason=PHRASES[status])
-            )
-            self.transport.write(
-                b"".join(
-                    part
-                    for part in (
-                        head,
-                        self.conn.send(h11.Data(data=body)),
-                        self.conn.send(h11.EndOfMessage()),
-                    )
-                    if part
-                )
-            )
-        except h11.LocalProtocolError:
-            pass  # a response has already begun
+        head = h11.Response(status_code=status, headers=headers, reason=PHRASES[status])
+        # Fails if a response has already begun.
+        with contextlib.suppress(h11.LocalProtocolError):
+            parts = [self.conn.send(e) for e in (head, h11.Data(data=body), h11.EndOfMessage())]
+            self.transport.write(b"".join([part or b"" for part in parts]))
         self.transport.close()
 
 

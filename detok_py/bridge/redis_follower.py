@@ -233,12 +233,8 @@ class Follower:
 
     def _take_look(self, shared: SharedRun, reply: Any, before: int) -> None:
         """Apply a reply of LOOK. `before` is the position of the log when LOOK was sent."""
-        turn, started, position, ended = (
-            int(reply[1]),
-            text(reply[2]),
-            int(reply[4]),
-            text(reply[5]),
-        )
+        turn, position = int(reply[1]), int(reply[4])
+        started, ended = text(reply[2]), text(reply[5])
         log = shared.run.log
         if started and not log.data:
             shared.begin(started, text(reply[3]) or None)

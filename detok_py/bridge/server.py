@@ -332,13 +332,8 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
-        line.update(
-            {
-                name: value
-                for name, value in getattr(record, "fields", {}).items()
-                if value is not None
-            }
-        )
+        fields = getattr(record, "fields", {})
+        line.update({name: value for name, value in fields.items() if value is not None})
         return json.dumps(line)
 
 

@@ -52,10 +52,9 @@ class Bridge:
         max_clients: int = 8,
         continue_seconds: float = 0.0,
         store: Store | None = None,
-        metrics: Metrics | None = None,
     ) -> None:
         self.engines: list[AttachedEngine] = []
-        self.metrics: Metrics = metrics or Metrics()
+        self.metrics: Metrics = Metrics()
         self.store: Store = store or MemoryStore()
         self.max_clients = max_clients
         self.continue_seconds = continue_seconds

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from ..errors import DetokError
 from . import format_cases
+from .format_cases import as_json
 
 VERDICTS = ("right", "late", "early", "wrong", "error", "not claimed")
 # Beside this file in an installation, in a folder of its own in a clone.
@@ -219,7 +220,7 @@ def _unclaimed(case: dict[str, Any], stream: Any) -> tuple[str, str] | None:
         if method is None and name in needed:
             return "not claimed", f"there is no {name}"
         if method is not None and not callable(method):
-            return "error", f"{name} must be a method, not {_as_json(method)}"
+            return "error", f"{name} must be a method, not {as_json(method)}"
     return None
 
 
@@ -264,13 +265,13 @@ def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, st
             continue
         outs.append(out)
         if "refused" in step:
-            return "wrong", f"{what}: {_as_json(out)} came where an error is expected"
+            return "wrong", f"{what}: {as_json(out)} came where an error is expected"
         if step["do"] == "rollback":
             expected = len(characters(shown)) - len(characters(mark[1]))
             if out is not None and out != expected:
                 return (
                     "wrong",
-                    f"{what}: {_as_json(out)} characters are taken back, not {expected}",
+                    f"{what}: {as_json(out)} characters are taken back, not {expected}",
                 )
             _, shown, wanted = mark
             continue
@@ -282,9 +283,9 @@ def _played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, st
         return "wrong", _difference(characters(shown), characters(wanted))
     for name in ("reason", "spans"):
         if name in case and getattr(stream, name, None):
-            found = _as_json(getattr(stream, name)())
-            if found != _as_json(case[name]):
-                return "wrong", f"{name}: {found}, not {_as_json(case[name])}"
+            found = as_json(getattr(stream, name)())
+            if found != as_json(case[name]):
+                return "wrong", f"{name}: {found}, not {as_json(case[name])}"
     verdict = next((verdict for verdict in ("early", "late") if verdict in first), "right")
     return verdict, first.get(verdict, "") if verdict != "right" else ""
 
@@ -342,14 +343,7 @@ def _shown(pairs: list[Any]) -> str:
     runs = groupby(pairs[:60], key=lambda pair: pair[0])
     deltas = [(channel, "".join(each for _, each in run)) for channel, run in runs]
     plain = "".join(text for _, text in deltas)
-    return _as_json(deltas if any(name for name, _ in deltas) else plain) + "..." * (
-        len(pairs) > 60
-    )
-
-
-def _as_json(value: Any) -> str:
-    """Return a value as JSON in ASCII, in which characters that look alike differ."""
-    return json.dumps(value, separators=(",", ":"), default=repr)
+    return as_json(deltas if any(name for name, _ in deltas) else plain) + "..." * (len(pairs) > 60)
 
 
 def group_of(case: str) -> str:

@@ -184,12 +184,12 @@ def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> tuple[str, str]:
         if name in theirs and (name not in mine or one == other[: len(one)]):
             rest = other[len(one) :] if name in mine else other
             if verdict == "right":
-                verdict, why = "late", f"{name}: {_as_json(rest)} is certain already"
+                verdict, why = "late", f"{name}: {_told(rest)} is certain already"
         elif name not in theirs or one[: len(other)] == other:
             rest = one[len(other) :] if name in theirs else one
-            return "early", f"{name}: {_as_json(rest)} is not certain yet"
+            return "early", f"{name}: {_told(rest)} is not certain yet"
         else:
-            return "early", f"{name}: {_as_json(one)} is shown, {_as_json(other)} is certain"
+            return "early", f"{name}: {_told(one)} is shown, {_told(other)} is certain"
     return verdict, why
 
 
@@ -200,7 +200,7 @@ def difference(shown: Message, wanted: Message, seams: dict[str, set[int]]) -> s
         if name not in mine:
             return f"{name} is missing"
         if name not in theirs:
-            return f"there is {name}: {_as_json(mine[name])}"
+            return f"there is {name}: {_told(mine[name])}"
     for name in theirs:
         if mine[name] != theirs[name]:
             at = name.rpartition(" ")[2]
@@ -208,7 +208,7 @@ def difference(shown: Message, wanted: Message, seams: dict[str, set[int]]) -> s
                 values = [_value(each.calls[int(at)][1]) for each in (shown, wanted)]
                 if values[0] is not None and values[0] == values[1]:
                     continue
-            return f"{name}: {_as_json(mine[name])}, not {_as_json(theirs[name])}"
+            return f"{name}: {_told(mine[name])}, not {_told(theirs[name])}"
     return ""
 
 
@@ -220,10 +220,15 @@ def _value(text: str) -> str | None:
         return None
 
 
-def _as_json(part: Any) -> str:
+def as_json(value: Any) -> str:
+    """Return a value as JSON in ASCII, in which characters that look alike differ."""
+    return json.dumps(value, separators=(",", ":"), default=repr)
+
+
+def _told(part: Any) -> str:
     """Return a part as JSON in ASCII: at most 60 characters."""
     text = part if isinstance(part, str) else "".join([each[:1] for each in part])
-    return json.dumps(text[:60]) + "..." * (len(text) > 60)
+    return as_json(text[:60]) + "..." * (len(text) > 60)
 
 
 def played(case: dict[str, Any], stream: Any, outs: list[Any]) -> tuple[str, str]:
@@ -250,5 +255,5 @@ def _call_differs(case: dict[str, Any], stream: Any) -> str:
     for at, (given, call) in enumerate(zip(stream.calls(), calls)):
         for name, value in (("id", call.get("id")), ("complete", call.get("complete", True))):
             if name in given and value is not None and given[name] != value:
-                return f"call {at} has {name} {given[name]!r}, not {value!r}"
+                return f"call {at} has {name} {as_json(given[name])}, not {as_json(value)}"
     return ""

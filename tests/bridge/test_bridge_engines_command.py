@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from engine_replay import Answer, Replay
-from test_engine_replay import llama, ollama, sglang, tgi, vllm
+from test_engine_replay import llama, ollama, sglang, vllm
 
 from detok_py.bridge.engines.address import AddressError
 from detok_py.bridge.engines_command import PORTS, line_of, probe
@@ -19,23 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 VLLM = {("GET", "/version"): Answer({"version": "0.33"}), **vllm()}
 OLLAMA = {("GET", "/api/version"): Answer({"version": "0.9"}), **ollama()}
-
-
-@pytest.mark.parametrize(
-    ("answers", "kind", "fidelity"),
-    [
-        (llama(), "llama", "bytes"),
-        (VLLM, "vllm", "ids"),
-        (sglang(), "sglang", "ids"),
-        (tgi(), "tgi", "ids"),
-        (OLLAMA, "ollama", "text"),
-    ],
-)
-async def test_an_engine_that_answers_is_listed_with_its_fidelity(answers, kind, fidelity):
-    async with Replay(answers) as server:
-        found = await probe([server.url])
-    assert [(one.kind, one.fidelity, one.ready) for one in found] == [(kind, fidelity, None)]
-    assert "device not reported" in found[0].line
 
 
 async def test_a_loading_engine_is_listed_as_loading():

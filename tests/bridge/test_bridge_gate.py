@@ -480,18 +480,15 @@ async def test_the_wheels_of_a_project_are_served_as_a_package_index(site):
     (site.web / "examples" / "chat").mkdir(parents=True)
     (site.web / "examples" / "chat" / "index.html").write_text("chat")
     link = f'<a href="../../detok_py-1.0-py3-none-any.whl#sha256={hashlib.sha256(b"wheel").hexdigest()}">detok_py-1.0-py3-none-any.whl</a>'
-    async with (
-        running(assets=site) as bridge,
-        httpx.AsyncClient(base_url=bridge.url, trust_env=False) as http,
-    ):
+    async with running(assets=site) as bridge:
         for name in ("detok-py", "detok_py", "Detok.Py"):
-            answer = await http.get(f"/wheels/simple/{name}/")
+            answer = await bridge.get(f"/wheels/simple/{name}/")
             assert answer.headers["content-type"].startswith("text/html")
             assert re.findall("<a .*</a>", answer.text) == [link]
-        assert (await http.get("/wheels/detok_py-1.0-py3-none-any.whl")).content == b"wheel"
-        assert (await http.get("/wheels/simple/unknown/")).status_code == 404
+        assert (await bridge.get("/wheels/detok_py-1.0-py3-none-any.whl")).content == b"wheel"
+        assert (await bridge.get("/wheels/simple/unknown/")).status_code == 404
         # The path of an example's folder gives its page; other folders are not found.
-        assert (await http.get("/examples/chat/")).text == "chat"
+        assert (await bridge.get("/examples/chat/")).text == "chat"
 
 
 async def test_a_long_header_or_too_many_headers_are_431():
@@ -642,8 +639,7 @@ async def test_unfinished_requests_are_dropped_and_do_not_delay_others():
     async with running() as bridge:
         slow = await beginning(bridge, 200, b"GET / HTTP/1.1\r\nHost: ")
         begin = time.monotonic()
-        async with httpx.AsyncClient(trust_env=False) as http:
-            answers = [await http.get(bridge.url + "/healthz") for _ in range(5)]
+        answers = [await asyncio.wait_for(bridge.get("/healthz"), 5) for _ in range(5)]
         assert all(answer.status_code == 200 for answer in answers)
         for n in range(40):
             if all(reader.at_eof() for reader, _ in slow):
@@ -778,9 +774,11 @@ async def test_invalid_utf_8_in_a_text_frame_is_1007():
 
 async def test_frames_that_rfc_6455_forbids_are_1002():
     async with running() as bridge:
-        for bad in (frame(1, b"a", masked=False), frame(1, b"a", rsv=4), frame(1, b"a", rsv=1), frame(3, b"a"), frame(11, b""), frame(9,
-        b"a" * 126),
-                    frame(8, b"a"), frame(0, b"a"), frame(9, b"", fin=False)):  # fmt: skip
+        for bad in (
+            *(frame(1, b"a", masked=False), frame(1, b"a", rsv=4), frame(1, b"a", rsv=1)),
+            *(frame(3, b"a"), frame(11, b""), frame(9, b"a" * 126)),
+            *(frame(8, b"a"), frame(0, b"a"), frame(9, b"", fin=False)),
+        ):
             async with raw_socket(bridge) as (reader, writer):
                 writer.write(bad)
                 assert await close_code(reader) == 1002, bad
@@ -798,7 +796,7 @@ async def test_bad_json_is_4400_and_does_not_affect_others(text):
     asked = {"prompt": "", "params": params}
     # With little credit and no ack, the answer can't end before the bad message arrives.
     async with running(store=MemoryStore(window={"tokens": 32, "bytes": 32})) as bridge:
-        other = asyncio.create_task(converse(bridge.stream, bridge.url, **asked))
+        other = asyncio.create_task(bridge.converse(**asked))
         victim = []
 
         async def break_rules(event, ws, session):
@@ -807,13 +805,13 @@ async def test_bad_json_is_4400_and_does_not_affect_others(text):
                 session.paused = True
                 await ws.send(text)
 
-        heard = await converse(bridge.stream, bridge.url, on_event=break_rules, **asked)
+        heard = await bridge.converse(on_event=break_rules, **asked)
         assert isinstance(heard.end, Failed)
         assert heard.end.code == 4400
         # the run itself can be resumed
         session = ClientSession()
         session.attach(victim[0])
-        again = await converse(bridge.stream, bridge.url, session)
+        again = await bridge.converse(session)
         assert again.data == TEXT.encode() * 4
         assert (await other).data == TEXT.encode() * 4
 
@@ -855,7 +853,7 @@ async def test_a_stalled_reader_holds_less_than_512_kib_and_loses_nothing():
             assert runs[name].log.size < 512 << 10
         later = ClientSession()
         later.attach(name)
-        heard = await converse(bridge.stream, bridge.url, later)
+        heard = await bridge.converse(later)
     assert heard.data == text.encode()
 
 
@@ -899,9 +897,9 @@ async def test_no_log_at_any_level_contains_prompt_or_text(caplog, capfd):
         # The run's error has the id that the client chose, and nothing else of the request.
         assert canary not in answer.decode("latin-1").replace(canary * 4, "")
         params = {"engine": "scripted", "text": canary, "pace": 0}
-        await converse(bridge.stream, bridge.url, prompt=canary, params=params)
+        await bridge.converse(prompt=canary, params=params)
         params["faults"] = {"crash": 3}
-        await converse(bridge.stream, bridge.url, prompt="", params=params)
+        await bridge.converse(prompt="", params=params)
     ours = [
         record
         for record in caplog.records
@@ -940,14 +938,15 @@ EXACT = {
 
 
 async def test_every_response_has_exactly_the_security_headers():
-    async with running() as bridge, httpx.AsyncClient(trust_env=False) as http:
-        for path, host in [("/", None), ("/healthz", None), ("/nope", None), ("/info", None), ("/metrics", None), ("/texts.json", None),
-        ("/", "evil.test"),
-                           (f"/vocabulary/{VOCABULARY.sha256}.detok", None), ("/stream", None)]:  # fmt: skip
-            answer = await http.get(bridge.url + path, headers={"host": host} if host else {})
-            for name, value in EXACT.items():
-                assert answer.headers.get_list(name) == [value], (path, name)
-            assert "server" not in answer.headers
-        assert "'unsafe-inline'" not in CSP
-        assert "'unsafe-eval'" not in CSP
-        assert "*" not in CSP
+    vocabulary = f"/vocabulary/{VOCABULARY.sha256}.detok"
+    paths = ["/", "/healthz", "/nope", "/info", "/metrics", "/texts.json", vocabulary, "/stream"]
+    async with running() as bridge:
+        answers = [await bridge.get(path) for path in paths]
+        answers.append(await bridge.get("/", host="evil.test"))
+    for answer in answers:
+        for name, value in EXACT.items():
+            assert answer.headers.get_list(name) == [value], (answer.url, name)
+        assert "server" not in answer.headers
+    assert "'unsafe-inline'" not in CSP
+    assert "'unsafe-eval'" not in CSP
+    assert "*" not in CSP

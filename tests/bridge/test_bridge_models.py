@@ -4,9 +4,8 @@ vocabulary.
 
 import asyncio
 
-import httpx
 import pytest
-from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, message, running, socket_to
 from engine_replay import Answer, Replay
 from test_bridge_stream import FakeEngine, scripted
 from waiting import eventually
@@ -60,7 +59,7 @@ def bridge_for(replay, engine=LlamaServer, **options):
 
 def ask(bridge, **options):
     given = {"prompt": "hi", "want": "ids", "params": {"max_tokens": 3}, **options}
-    return converse(bridge.stream, bridge.url, **given)
+    return bridge.converse(**given)
 
 
 async def greeted(bridge):
@@ -90,9 +89,8 @@ async def test_a_client_that_knows_the_earlier_vocabulary_is_told_the_new_one(pa
         heard = await ask(bridge)
         assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["two"]
         assert heard.end == Finished("length", 3, None)
-        async with httpx.AsyncClient(trust_env=False) as http:
-            info = (await http.get(bridge.url + "/info")).json()
-            table = await http.get(bridge.url + info["vocabulary"]["url"])
+        info = (await bridge.get("/info")).json()
+        table = await bridge.get(info["vocabulary"]["url"])
         assert info["vocabulary"]["sha256"] == SUMS["two"]
         assert Vocabulary.unpack(table.content).token_bytes(3) == b"!"
 
@@ -149,8 +147,7 @@ async def test_a_vocabulary_that_was_not_found_is_looked_for_again(monkeypatch):
 async def test_a_model_whose_name_is_no_text_is_told_to_clients():
     answers = model("one", path="/m/q\ud800wen")
     async with Replay(answers) as replay, bridge_for(replay) as bridge:
-        async with httpx.AsyncClient(trust_env=False) as http:
-            info = await http.get(bridge.url + "/info")
+        info = await bridge.get("/info")
         assert info.json()["engine"]["model"] == "q?wen"
         heard = await ask(bridge)
     assert heard.of(Hello)[0].engine["model"] == "q?wen"
@@ -198,7 +195,7 @@ async def test_ids_of_an_earlier_vocabulary_are_not_resumed_under_another():
         replay.answers = model("two")
         again = ClientSession()
         again.attach(session.run_id)
-        heard = await converse(bridge.stream, bridge.url, again)
+        heard = await bridge.converse(again)
     assert heard.end.code == 4409
 
 
@@ -216,7 +213,7 @@ async def test_a_client_that_came_while_the_engine_was_down_reconnects_to_learn_
         await ws.wait_closed()
         assert ws.close_code == 1012
         session.lost(1012)
-        heard = await converse(bridge.stream, bridge.url, session)
+        heard = await bridge.converse(session)
     assert heard.of(Hello)[0].vocabulary["sha256"] == SUMS["one"]
     assert heard.end == Finished("length", 3, None)
 
@@ -269,7 +266,7 @@ async def test_an_engine_that_hangs_does_not_hold_up_a_client_that_resumes(monke
                 raise asyncio.CancelledError
 
         with pytest.raises(asyncio.CancelledError):
-            await converse(bridge.stream, bridge.url, session, on_event=lose, prompt="hi")
+            await bridge.converse(session, on_event=lose, prompt="hi")
         session.lost(1006)
         async with socket_to(bridge) as ws:
             session.opened()
@@ -292,7 +289,7 @@ async def test_an_engine_of_an_unexpected_shape_is_down_with_one_sentence(caplog
             return {}["canary"]
 
     async with running(Odd([])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+        heard = await bridge.converse(prompt="hi")
     assert heard.end.code == 4503
     assert "shape" in heard.end.message
     assert "canary" not in heard.end.message + caplog.text

@@ -2,14 +2,14 @@
 stream without the cut, from one generation.
 
 These tests take a sample of offsets and a hundred schedules. `make soak` takes every offset and ten
-thousand schedules (tests/soak/test_soak_resume.py).
+thousand schedules.
 """
 
 import asyncio
 import random
 
 import pytest
-from bridge_rig import VOCABULARY, Conversation, converse, running, socket_to
+from bridge_rig import VOCABULARY, converse, running
 from cutting_proxy import DOWN, UP, CuttingProxy
 from test_bridge_stream import FakeEngine
 
@@ -53,14 +53,8 @@ async def through_cuts(bridge, engine, cuts, want):
     before = engine.generations
     async with CuttingProxy(bridge.port, cuts) as proxy:
         session = ClientSession(ack_every=8, max_attempts=20)
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
-            session,
-            wait_factor=0.004,
-            via=proxy.port,
-            prompt="hi",
-            want=want,
+        heard = await bridge.converse(
+            session, wait_factor=0.004, via=proxy.port, prompt="hi", want=want
         )
     assert isinstance(heard.end, Finished), (cuts, heard.end)
     assert heard.data == EXPECTED, cuts
@@ -80,21 +74,28 @@ async def length_of_an_exchange(bridge, engine, want):
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("way", [UP, DOWN])
 @pytest.mark.parametrize("want", ["ids", "both", "bytes"])
-async def test_a_cut_at_a_sample_of_bytes_does_not_change_the_text(want, way, how):
+@pytest.mark.parametrize(
+    "every",
+    [False, pytest.param(True, marks=pytest.mark.soak)],
+    ids=["a sample", "every byte"],
+)
+async def test_a_cut_at_any_byte_does_not_change_the_text(every, want, way, how):
     engine = CountingEngine()
     async with running(engine) as bridge:
         whole = (await length_of_an_exchange(bridge, engine, want))[way]
         # The first bytes, the end of the handshake, the last bytes, and regular offsets between.
-        offsets = sorted(
-            {0, 1, whole - 1, whole - 2, whole - 40, *range(3, whole, max(1, whole // 24))}
-        )
-        for offset in offsets:
+        sample = {0, 1, whole - 1, whole - 2, whole - 40, *range(3, whole, max(1, whole // 24))}
+        for offset in range(whole) if every else sorted(sample):
             await through_cuts(bridge, engine, [(way, offset, how)], want)
 
 
+SEEDS = [(seed, 17) for seed in range(6)]
+SEEDS += [pytest.param(seed, 250, marks=pytest.mark.soak) for seed in range(1000, 1040)]
+
+
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize("seed", range(6))
-async def test_schedules_of_two_and_three_cuts_do_not_change_the_text(seed):
+@pytest.mark.parametrize(("seed", "count"), SEEDS)
+async def test_schedules_of_two_and_three_cuts_do_not_change_the_text(seed, count):
     rng = random.Random(seed)
     want = rng.choice(["ids", "both", "bytes"])
     gives = "ids" if rng.random() < 0.7 else "text"
@@ -102,7 +103,7 @@ async def test_schedules_of_two_and_three_cuts_do_not_change_the_text(seed):
     engine = CountingEngine(gives)
     async with running(engine) as bridge:
         whole = await length_of_an_exchange(bridge, engine, want)
-        for _ in range(17):
+        for _ in range(count):
             cuts = []
             for _ in range(rng.choice([2, 3])):
                 way = rng.choice([UP, DOWN])
@@ -120,36 +121,13 @@ async def test_a_reloaded_page_gets_the_whole_stream_again_from_one_generation()
                 session.state = "idle"  # the page is closed, so this session does not reconnect
                 await ws.close(1001)
 
-        await converse(bridge.stream, bridge.url, first, on_event=reload, prompt="hi")
+        await bridge.converse(first, on_event=reload, prompt="hi")
         second = ClientSession()
         second.attach(first.run_id)
-        heard = await converse(bridge.stream, bridge.url, second)
+        heard = await bridge.converse(second)
     assert heard.data == EXPECTED
     assert isinstance(heard.end, Finished)
     assert engine.generations == 1
-
-
-async def test_a_half_open_socket_is_replaced_and_the_run_continues():
-    """The server has not noticed that a client is gone; a new socket takes over its run."""
-    engine = CountingEngine(pause=0.005)
-    session = ClientSession()
-    async with running(engine) as bridge:
-        old = await socket_to(bridge)
-        session.opened()
-        session.generate(prompt="hi")
-        heard = Conversation()
-        while session.position < 10:
-            heard.events += session.receive(await old.recv())
-            for frame in session.frames():
-                await old.send(frame)
-        # The old socket stays open, but nothing reads it.
-        session.lost(1006)
-        rest = await converse(bridge.stream, bridge.url, session)
-        await old.wait_closed()
-    assert heard.data + rest.data == EXPECTED
-    assert isinstance(rest.end, Finished)
-    assert engine.generations == 1
-    assert old.close_code == 4499
 
 
 async def test_after_a_killed_bridge_the_run_fails_and_the_partial_text_is_kept():
@@ -190,7 +168,7 @@ async def test_a_bridge_that_stays_away_is_an_error_when_it_no_longer_keeps_the_
                 ws.transport.abort()
 
         options = {"on_event": kill, "via": proxy.port, "wait_factor": 0.01}
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", **options)
+        heard = await bridge.converse(prompt="hi", **options)
         assert len(proxy.lengths) == 1 + 13  # 64 seconds, had they been waited for
     assert heard.end.code == 1006
     assert EXPECTED.startswith(heard.data)

@@ -13,10 +13,9 @@ import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
-import httpx
 import pytest
 import websockets
-from bridge_rig import TEXT, VOCABULARY, converse, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, message, running, socket_to
 from test_bridge_gate import serving
 from waiting import eventually, eventually_sync
 
@@ -90,7 +89,7 @@ async def scripted(bridge, text, *, want="both", on_event=None, **params):
     """Let the scripted engine say a text, as fast as it can unless a pace is given."""
     params = {"engine": "scripted", "text": text, "pace": 0, **params}
     asked = {"prompt": "", "params": params, "want": want}
-    return await converse(bridge.stream, bridge.url, on_event=on_event, **asked)
+    return await bridge.converse(on_event=on_event, **asked)
 
 
 async def first_bytes(ws, **fields):
@@ -131,7 +130,7 @@ async def test_started_says_what_the_prompt_has_opened(asked, steps, start):
     engine = FakeEngine(steps)
     engine.tells_prompt = True
     async with running(engine) as bridge:
-        heard = await converse(bridge.stream, bridge.url, **asked)
+        heard = await bridge.converse(**asked)
     assert [started.start for started in heard.of(Started)] == [start]
     assert [event.ids for event in heard.of(Tokens)] == [[1]]
 
@@ -144,10 +143,9 @@ async def test_a_text_cut_by_byte_arrives_byte_by_byte():
 
 async def test_hello_names_the_engine_and_a_vocabulary_that_can_be_fetched():
     async with running() as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", params={"pace": 0})
+        heard = await bridge.converse(prompt="hi", params={"pace": 0})
         hello = heard.of(Hello)[0]
-        async with httpx.AsyncClient(trust_env=False) as http:
-            answer = await http.get(bridge.url + hello.vocabulary["url"])
+        answer = await bridge.get(hello.vocabulary["url"])
     assert hello.engine["fidelity"] == "ids"
     assert hello.vocabulary["sha256"] == VOCABULARY.sha256
     assert answer.content == VOCABULARY.pack()
@@ -158,7 +156,7 @@ async def test_hello_names_the_format_of_the_vocabulary(monkeypatch):
     for name in (None, "harmony"):
         monkeypatch.setattr(VOCABULARY, "chat_format", name)
         async with running() as bridge:
-            heard = await converse(bridge.stream, bridge.url, prompt="hi", params={"pace": 0})
+            heard = await bridge.converse(prompt="hi", params={"pace": 0})
         assert heard.of(Hello)[0].raw.get("chat_format") == name
 
 
@@ -209,7 +207,7 @@ async def test_a_long_prompt_takes_three_bytes_a_character_not_six():
     """uvicorn closes a socket whose frame has more than a mebibyte."""
     prompt = "日" * 340_000
     async with running(FakeEngine([Ids([1]), End("eos")])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt=prompt)
+        heard = await bridge.converse(prompt=prompt)
     assert heard.end.reason == "eos"
 
 
@@ -248,9 +246,8 @@ async def test_the_engine_of_an_expired_run_is_stopped():
 async def test_an_engine_that_is_down_is_reported_and_the_page_is_still_served():
     engine = FakeEngine([], down="No llama-server answers at http://127.0.0.1:1; start it.")
     async with running(engine) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
-        async with httpx.AsyncClient(trust_env=False) as http:
-            health = (await http.get(bridge.url + "/healthz")).json()
+        heard = await bridge.converse(prompt="hi")
+        health = (await bridge.get("/healthz")).json()
     assert heard.end.code == 4503
     assert heard.end.retry
     assert "start it" in heard.end.message
@@ -258,17 +255,9 @@ async def test_an_engine_that_is_down_is_reported_and_the_page_is_still_served()
     assert health["status"] == "engine down"
 
 
-async def test_an_engine_that_comes_up_later_is_used():
-    engine = FakeEngine([Ids([97]), End("eos")], down="No engine.")
-    async with running(engine) as bridge:
-        assert (await converse(bridge.stream, bridge.url, prompt="hi")).end.code == 4503
-        engine.down = None
-        assert (await converse(bridge.stream, bridge.url, prompt="hi")).data == b"a"
-
-
 async def test_an_engine_lost_during_an_answer_is_an_error():
     async with running(FakeEngine([Ids([97]), Ids([98])])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+        heard = await bridge.converse(prompt="hi")
     assert heard.data == b"ab"
     assert isinstance(heard.end, Failed)
     assert "without an end event" in heard.end.message
@@ -276,14 +265,14 @@ async def test_an_engine_lost_during_an_answer_is_an_error():
 
 async def test_an_id_outside_the_vocabulary_fails_the_run():
     async with running(FakeEngine([Ids([97]), Ids([9999]), End("eos")])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="both")
+        heard = await bridge.converse(prompt="hi", want="both")
     assert heard.data == b"a"
     assert "9999" in heard.end.message
 
 
 async def test_a_bug_in_the_bridge_is_reported_without_its_message(caplog):
     async with running(FakeEngine([Ids([97]), RuntimeError("canary")])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+        heard = await bridge.converse(prompt="hi")
     assert heard.end.code == 1011
     assert "canary" not in heard.end.message + caplog.text
     assert caplog.records[0].fields["kind"] == "RuntimeError"
@@ -292,7 +281,7 @@ async def test_a_bug_in_the_bridge_is_reported_without_its_message(caplog):
 async def test_the_note_of_dropped_tokens_is_sent():
     steps = [Raw(b"a", 1, 97), End("length", "The engine dropped the last token.")]
     async with running(FakeEngine(steps, gives="bytes")) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
+        heard = await bridge.converse(prompt="hi")
     assert heard.end == Finished("length", 1, "The engine dropped the last token.")
 
 
@@ -301,7 +290,7 @@ async def test_missing_ids_are_recovered_or_sent_as_a_gap():
     # gap, because one token has no bytes.
     steps = [Raw(b" \xf0\x9f\x8c\xa6", 3, 0xA6), Raw(b"?", 2, 63), End("eos")]
     async with running(FakeEngine(steps, gives="bytes")) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="both")
+        heard = await bridge.converse(prompt="hi", want="both")
     assert heard.ids == [257, 0x8C, 0xA6, 63]
     assert [(gap.count, gap.data) for gap in heard.of(Gap)] == [(1, b"")]
 
@@ -328,7 +317,7 @@ async def test_missing_ids_are_recovered_or_sent_as_a_gap():
 )
 async def test_an_invalid_request_is_refused_with_a_reason(params, word):
     async with running() as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", params=params)
+        heard = await bridge.converse(prompt="hi", params=params)
     assert heard.end.code in (4400, 4404)
     assert word in heard.end.message
     assert not heard.end.retry
@@ -338,17 +327,6 @@ async def test_a_text_without_tokens_in_the_vocabulary_is_refused_with_the_way_o
     async with running(vocabulary=Vocabulary.from_bytes([b"a", b"b"])) as bridge:
         heard = await scripted(bridge, "abc")
     assert 'use cut "byte"' in heard.end.message
-
-
-async def test_a_vocabulary_that_does_not_match_the_engine_is_refused():
-    class Other(FakeEngine):
-        async def refuse_vocabulary(self, vocabulary):
-            return "it has 260 ids and the engine's model has 151936"
-
-    async with running(Other([Ids([1]), End("eos")])) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi")
-    assert heard.end.code == 4409
-    assert "151936" in heard.end.message
 
 
 async def test_a_slow_reader_pauses_only_its_own_engine():
@@ -468,9 +446,7 @@ async def test_silent_sockets_give_their_places_to_the_sockets_that_resume_their
             session.lost(1006)
             sessions.append(session)
         begin = time.monotonic()
-        heard = await asyncio.gather(
-            *[converse(bridge.stream, bridge.url, session) for session in sessions]
-        )
+        heard = await asyncio.gather(*[bridge.converse(session) for session in sessions])
         assert time.monotonic() - begin < 20
         assert bridge.bridge.clients <= 8
     assert [one.end for one in heard] == [Finished("eos", 100, None)] * 8
@@ -496,9 +472,8 @@ async def test_a_stopping_bridge_closes_with_1012_and_another_bridge_does_not_ha
 async def test_metrics_have_the_usual_names_and_no_content():
     async with running() as bridge:
         params = {"text": "canary", "pace": 0}
-        await converse(bridge.stream, bridge.url, prompt="canary", params=params)
-        async with httpx.AsyncClient(trust_env=False) as http:
-            text = (await http.get(bridge.url + "/metrics")).text
+        await bridge.converse(prompt="canary", params=params)
+        text = (await bridge.get("/metrics")).text
     found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     engine = bridge.bridge.first.name
     assert found[f'detok_time_to_first_token_seconds_count{{engine="{engine}"}}'] == "1.0"
@@ -670,5 +645,5 @@ async def test_hello_names_the_format_of_the_template_that_the_engine_uses():
     engine = FakeEngine(ANSWER)
     engine.chat_template = "{{ '<tool_call>' }} <function= <parameter= </think> <think>"
     async with running(engine, vocabulary=None) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="bytes")
+        heard = await bridge.converse(prompt="hi", want="bytes")
     assert heard.of(Hello)[0].raw["chat_format"] == "qwen3.5"

@@ -8,7 +8,7 @@ import os
 import signal
 
 import pytest
-from bridge_rig import converse, running
+from bridge_rig import running
 from test_engine_replay import joined, opened
 
 from detok_py.bridge.engines import Request, Sampling
@@ -43,7 +43,7 @@ def reciting(engine=None):
 
 
 def recite(want, prompt, bridge, **params):
-    return converse(bridge.stream, bridge.url, prompt=prompt, want=want, params=params)
+    return bridge.converse(prompt=prompt, want=want, params=params)
 
 
 @pytest.mark.full
@@ -111,7 +111,7 @@ async def test_messages_go_through_the_engines_own_template():
     text = TEXTS[SAMPLE[0]]
     async with reciting() as bridge:
         messages = [{"role": "user", "content": text["prompt"]}]
-        heard = await converse(bridge.stream, bridge.url, messages=messages, want="bytes")
+        heard = await bridge.converse(messages=messages, want="bytes")
     assert heard.data.decode("utf-8") == text["text"]
 
 
@@ -159,9 +159,7 @@ async def test_an_engine_that_is_killed_in_mid_answer_is_lost_and_the_next_reque
                 os.kill(engine._child.pid, signal.SIGKILL)
                 session.paused = False
 
-        heard = await converse(
-            bridge.stream,
-            bridge.url,
+        heard = await bridge.converse(
             on_event=kill,
             prompt="A prompt that nobody wrote",
             want="ids",

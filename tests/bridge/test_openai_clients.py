@@ -13,7 +13,7 @@ from adapters.detok import vocabulary_of
 from bridge_rig import TEXT, running
 from cutting_proxy import DOWN, CuttingProxy
 from engine_replay import Replay, ndjson
-from redis_rig import NAME, redis_server
+from redis_rig import NAME, redis_server, replicas
 from test_bridge_stream import FakeEngine
 from test_engine_replay import of_chat, ollama, openai
 from test_openai_exit import (
@@ -39,7 +39,6 @@ from detok_py.bridge.engines import End, Ids
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.ollama import Ollama
 from detok_py.bridge.engines.openai import OpenAIServer
-from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore
 from detok_py.commands.conformance import cases_of, load_suite
 
@@ -294,12 +293,7 @@ async def test_another_replica_has_the_rest_of_an_answer():
     text = TEXT + LANGUAGES
     engine = FakeEngine([step for token in ids_of(text) for step in (token, 0.002)] + [End("eos")])
     with redis_server() as redis:
-
-        def replica():
-            store = RedisStore(redis.url, secret="s", grace=0)
-            return running(engine, store=store, gate={"names": [NAME]})
-
-        async with replica() as one, replica() as two:
+        async with replicas(2, redis, engine=engine) as ((one, two), _, _):
             headers = {"host": NAME, **NAMED}
             async with client(one) as http:
                 data = await first_of(http, STREAM, headers, 2000)

@@ -6,15 +6,12 @@ import argparse
 import asyncio
 import json
 
-import httpx
 import pytest
-from bridge_rig import TEXT, VOCABULARY, Conversation, converse, message, running, socket_to
+from bridge_rig import TEXT, VOCABULARY, message, running, socket_to
 from cutting_proxy import DOWN, CuttingProxy
 from engine_replay import Answer, Replay
-from redis_rig import ORIGIN, STREAM, redis_server
 from test_bridge_models import PIECES, model
 from test_bridge_resume import EXPECTED, CountingEngine
-from test_bridge_store import exchange, socket
 from test_bridge_stream import FakeEngine
 from test_engine_replay import vllm
 
@@ -24,9 +21,7 @@ from detok_py.bridge.engines import End, EngineError, Ids
 from detok_py.bridge.engines.address import check_address
 from detok_py.bridge.engines.llama_server import LlamaServer
 from detok_py.bridge.find import attach_engine, find_vocabulary, finder
-from detok_py.bridge.redis_store import RedisStore
 from detok_py.bridge.store import MemoryStore
-from detok_py.cli import main
 from detok_py.decode.vocabulary import Vocabulary
 from detok_py.protocol.client import ClientSession
 from detok_py.protocol.events import Finished, Hello, Notice
@@ -44,7 +39,7 @@ def other(engine=None, *, name="other", vocabulary=OTHER):
 
 def ask(bridge, query="?engine=other", session=None, **generate):
     given = {"prompt": "hi", "want": "ids", **generate}
-    return converse(bridge.stream + query, bridge.url, session, **given)
+    return bridge.converse(session, query=query, **given)
 
 
 async def test_each_engine_answers_with_its_own_vocabulary_and_the_first_is_the_default():
@@ -61,14 +56,14 @@ async def test_each_engine_answers_with_its_own_vocabulary_and_the_first_is_the_
 
 
 async def test_info_lists_the_engines_and_every_vocabulary_is_served():
-    async with running(others=[other()]) as bridge, httpx.AsyncClient(base_url=bridge.url) as http:
-        info = (await http.get("/info")).json()
+    async with running(others=[other()]) as bridge:
+        info = (await bridge.get("/info")).json()
         assert [one["id"] for one in info["engines"]] == ["first", "other"]
         assert [info["engine"], info["vocabulary"]] == [
             info["engines"][0][key] for key in ("engine", "vocabulary")
         ]
         for one, vocabulary in zip(info["engines"], (VOCABULARY, OTHER), strict=True):
-            served = await http.get(one["vocabulary"]["url"])
+            served = await bridge.get(one["vocabulary"]["url"])
             assert Vocabulary.unpack(served.content).sha256 == vocabulary.sha256
 
 
@@ -107,12 +102,11 @@ async def test_a_run_id_is_of_one_engine():
         # Its ids would be read with the wrong vocabulary.
         session = ClientSession()
         session.attach(RUN)
-        heard = await converse(bridge.stream, bridge.url, session)
+        heard = await bridge.converse(session)
         assert heard.end.code == 4409
         assert "engine of this connection" in heard.end.message
 
 
-@pytest.mark.slow
 async def test_a_run_of_the_second_engine_resumes_there_after_every_cut():
     engine = CountingEngine(pause=0.001)
     store = MemoryStore(window={"tokens": 8, "bytes": 64})
@@ -120,64 +114,22 @@ async def test_a_run_of_the_second_engine_resumes_there_after_every_cut():
     async with running(FakeEngine([]), others=[attached], store=store) as bridge:
         cuts = [(DOWN, n, "reset") for n in (520, 560, 600)]
         async with CuttingProxy(bridge.port, cuts) as proxy:
-            heard = await converse(
-                bridge.stream + "?engine=other",
-                bridge.url,
-                ClientSession(ack_every=4, max_attempts=20),
-                wait_factor=0.004,
-                via=proxy.port,
-                prompt="hi",
-                want="both",
-            )
+            session = ClientSession(ack_every=4, max_attempts=20)
+            options = {"via": proxy.port, "wait_factor": 0.004}
+            heard = await ask(bridge, session=session, want="both", **options)
     assert heard.end.reason == "eos"
     assert heard.data == EXPECTED
     assert heard.sockets > 1
     assert engine.generations == 1
 
 
-@pytest.mark.slow
-async def test_another_replica_resumes_a_run_of_the_second_engine():
-    """A run is begun at one replica and read on at the other, from the second engine of both."""
-    with redis_server() as redis:
-        engine = CountingEngine(pause=0.002)
-
-        def replica():
-            store = RedisStore(redis.url, secret="s", grace=0)
-            attached = other(engine, vocabulary=VOCABULARY)
-            first = FakeEngine([Ids([0]), End("eos")])
-            gate = {"names": [ORIGIN.partition("//")[2]]}
-            return running(first, vocabulary=OTHER, others=[attached], store=store, gate=gate)
-
-        async with replica() as one, replica() as two:
-            session, heard = ClientSession(ack_every=4), Conversation()
-            session.generate(prompt="hi", want="ids", run_id=RUN)
-            for bridge, positions in ((one, 8), (two, 1 << 30)):
-                async with socket(bridge, session, STREAM + "?engine=other") as ws:
-                    await exchange(
-                        ws,
-                        session,
-                        heard,
-                        lambda most=positions: session.position >= most or heard.end is not None,
-                    )
-            # The same request of the first engine is another request.
-            wrong = await converse(
-                STREAM, ORIGIN, via=two.port, prompt="hi", want="ids", run_id=RUN
-            )
-    assert b"".join(map(VOCABULARY.token_bytes, heard.ids)) == EXPECTED
-    assert heard.end.reason == "eos"
-    served = [event.vocabulary["sha256"] for event in heard.of(Hello)]
-    assert served == [VOCABULARY.sha256] * 2
-    assert engine.generations == 1
-    assert wrong.end.code == 4400
-
-
 async def test_one_engine_that_is_down_leaves_the_others_ready():
     down = other(FakeEngine([], down="No engine answers at http://127.0.0.1:9."))
-    async with running(others=[down]) as bridge, httpx.AsyncClient(base_url=bridge.url) as http:
-        info = (await http.get("/info")).json()
+    async with running(others=[down]) as bridge:
+        info = (await bridge.get("/info")).json()
         assert [one["engine"]["down"] for one in info["engines"]] == [None, down.engine.down]
-        assert (await http.get("/readyz")).status_code == 200
-        health = (await http.get("/healthz")).json()
+        assert (await bridge.get("/readyz")).status_code == 200
+        health = (await bridge.get("/healthz")).json()
         assert health == {"status": "engine down", "engine": f"other: {down.engine.down}"}
         assert (await ask(bridge, "", params={"text": TEXT})).end.reason == "eos"
         assert (await ask(bridge)).end.message == down.engine.down
@@ -188,13 +140,12 @@ async def test_all_engines_down_is_not_ready(monkeypatch):
     sentence = "No engine answers."
     engines = [FakeEngine([], down=sentence) for _ in range(2)]
     async with running(engines[0], others=[other(engines[1])]) as bridge:
-        async with httpx.AsyncClient(base_url=bridge.url) as http:
-            await http.get("/info")
-            ready = await http.get("/readyz")
-            assert (ready.status_code, ready.json()["problem"]) == (503, sentence)
-            # Behind a balancer no client comes before this says that an engine is back.
-            engines[1].down = None
-            assert (await http.get("/readyz")).status_code == 200
+        await bridge.get("/info")
+        ready = await bridge.get("/readyz")
+        assert (ready.status_code, ready.json()["problem"]) == (503, sentence)
+        # Behind a balancer no client comes before this says that an engine is back.
+        engines[1].down = None
+        assert (await bridge.get("/readyz")).status_code == 200
 
 
 async def test_the_places_are_those_of_all_engines_together():
@@ -206,7 +157,6 @@ async def test_the_places_are_those_of_all_engines_together():
             assert message(await beyond.recv())["code"] == 4429
 
 
-@pytest.mark.slow
 async def test_an_engine_with_another_model_is_noticed_and_the_other_engine_is_not_disturbed():
     async with Replay(model("one")) as changes, Replay(model("other")) as stays:
         engines = [LlamaServer(check_address(one.url)) for one in (changes, stays)]
@@ -224,7 +174,6 @@ async def test_an_engine_with_another_model_is_noticed_and_the_other_engine_is_n
     assert isinstance(kept.end, Finished)
 
 
-@pytest.mark.slow
 async def test_continue_goes_on_with_the_engine_that_was_lost():
     class Lost(FakeEngine):
         goes_on = True
@@ -261,11 +210,6 @@ def test_options_belong_to_the_engine_before_them():
         {"engine": "b", "model": "m", "context": 7},
     ]
     assert parse().engines == [{}]  # nothing is left of an earlier command line
-
-
-def test_two_engines_of_one_name_are_refused(capsys):
-    assert main(["serve", "--port", "0", "--engine", "scripted", "--engine", "scripted"]) == 2
-    assert "--engine other=scripted" in capsys.readouterr().err
 
 
 def test_a_url_is_named_by_its_address_and_has_a_key_of_its_own_by_name(monkeypatch):
@@ -307,8 +251,7 @@ async def test_engines_that_are_found_are_offered_and_are_sent_no_key(monkeypatc
         asked = len(known.requests)
         find = finder([given], [known.url, found.url, nothing.url, "http://127.0.0.1:9"])
         async with running(others=[given], find=find) as bridge:
-            async with httpx.AsyncClient(base_url=bridge.url) as http:
-                info = (await http.get("/info")).json()
+            info = (await bridge.get("/info")).json()
             name = found.url.partition("//")[2]
             assert [one["id"] for one in info["engines"]] == ["first", "given", name]
             heard = await ask(bridge, f"?engine={name}", params={"max_tokens": 3})

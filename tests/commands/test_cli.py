@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import signal
 import subprocess
 import sys
 import types
@@ -236,23 +235,6 @@ def test_ctrl_c_in_a_cold_start_is_quiet_in_the_command_only(tmp_path, program, 
     done = python(script, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode != 0
     assert ("KeyboardInterrupt" not in done.stderr) == quiet
-
-
-@pytest.mark.native
-def test_ctrl_c_is_a_keyboard_interrupt_again_while_a_command_runs(tmp_path):
-    """`detok decode` writes its held text before it ends."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "detok_py", "decode"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        process.stdin.write(b"a\xf0\x9f")
-        process.stdin.flush()
-        assert process.stdout.read(1) == b"a"
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out.decode(), err) == (130, "\ufffd", b"")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -203,13 +203,6 @@ def test_a_command_offers_packed_vocabularies_if_it_takes_them(words, takes, cap
     assert ("or *.detok" in refusal_of(capsys, *words)) == takes
 
 
-def test_an_unsupported_file_is_one_line_on_stderr(tmp_path, capsys):
-    (tmp_path / "x.json").write_text("[]")
-    err = refusal_of(capsys, "encode", tmp_path / "x.json", "a")
-    assert err.count("\n") == 1
-    assert "x.json" in err
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -10,17 +10,17 @@ import json
 import lzma
 import os
 import signal
-import socket
 import subprocess
 import urllib.request
 from pathlib import Path
 
 import httpx
 import pytest
-from bridge_rig import converse, running
+from bridge_rig import running
 from cutting_proxy import UP, CuttingProxy
 from http_suite import failed, write_model
 from large_data import data_folder
+from local_server import free_port
 
 from detok_py.bridge.engine_check import prove
 from detok_py.bridge.engines import EngineError
@@ -29,7 +29,7 @@ from detok_py.bridge.engines.openai import OpenAIServer
 from detok_py.bridge.engines.recite import FOLDER
 from detok_py.bridge.engines.vllm import VLLM
 from detok_py.bridge.find import find_vocabulary
-from detok_py.protocol.events import Bytes, Finished, Tokens
+from detok_py.protocol.events import Finished
 from detok_py.tokenizers import load_tokenizer
 
 pytestmark = [pytest.mark.native, pytest.mark.slow]
@@ -97,9 +97,7 @@ class Served:
     """A vLLM on a port of its own."""
 
     def __init__(self, model, log, context=CONTEXT):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.model, self.log, self.context = model, log, context
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = None
@@ -157,13 +155,6 @@ def bridge_to(engine, **options):
     return running(engine, vocabulary=None, find_vocabulary=find_vocabulary, **options)
 
 
-def data_of(heard):
-    return b"".join(
-        event.data if isinstance(event, Bytes) else b"".join(event.pieces)
-        for event in heard.of((Bytes, Tokens))
-    )
-
-
 async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model, vllm):
     tokenizer = load_tokenizer(model)
     count = ended = 0
@@ -174,9 +165,7 @@ async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model,
                 sampling |= {} if seed is None else {"seed": seed}
                 ids, text, finish, before = await truth_of(vllm, prompt=prompt, **sampling)
                 heard = {
-                    want: await converse(
-                        bridge.stream, bridge.url, prompt=prompt, want=want, params=sampling
-                    )
+                    want: await bridge.converse(prompt=prompt, want=want, params=sampling)
                     for want in ("ids", "bytes", "both")
                 }
                 count, ended = count + len(ids), ended + (finish == "stop")
@@ -187,7 +176,7 @@ async def test_vllm_gives_the_ids_bytes_and_text_that_it_gives_unstreamed(model,
                 assert heard["ids"].ids == heard["both"].ids == ids
                 said = ids[:-1] if finish == "stop" else ids
                 pieces = [tokenizer.vocabulary.token_bytes(i) for i in said]
-                assert data_of(heard["bytes"]) == b"".join(pieces)
+                assert heard["bytes"].data == b"".join(pieces)
                 streamed = "".join(tokenizer.stream(said, before))
                 # vLLM holds text back while it ends in U+FFFD, and leaves that out at the end.
                 assert streamed.startswith(text), ids
@@ -201,9 +190,7 @@ async def test_vllm_takes_messages(vllm):
     sampling = {"max_tokens": 40, "temperature": 1, "seed": 7}
     ids, *_ = await truth_of(vllm, "/v1/chat/completions", messages=messages, **sampling)
     async with bridge_to(VLLM(check_address(vllm.url))) as bridge:
-        heard = await converse(
-            bridge.stream, bridge.url, messages=messages, want="ids", params=sampling
-        )
+        heard = await bridge.converse(messages=messages, want="ids", params=sampling)
     assert heard.ids == ids
 
 
@@ -211,9 +198,7 @@ async def test_the_default_of_max_tokens_is_not_refused(vllm):
     for engine in (VLLM(check_address(vllm.url)), OpenAIServer(check_address(vllm.url))):
         async with bridge_to(engine) as bridge:
             for prompt in ("hi", "hi " * 60):
-                heard = await converse(
-                    bridge.stream, bridge.url, prompt=prompt, want="bytes", params={"seed": 1}
-                )
+                heard = await bridge.converse(prompt=prompt, want="bytes", params={"seed": 1})
                 assert isinstance(heard.end, Finished), heard.end
 
 
@@ -233,7 +218,7 @@ async def test_a_wrong_model_name_is_called_that(vllm):
     await engine.close()
     engine = OpenAIServer(check_address(vllm.url), model="wrong")
     async with bridge_to(engine) as bridge:
-        heard = await converse(bridge.stream, bridge.url, prompt="hi", want="bytes")
+        heard = await bridge.converse(prompt="hi", want="bytes")
     assert "no model of the name" in heard.end.message
 
 
@@ -242,10 +227,8 @@ async def test_the_text_route_loses_nothing_without_a_note(vllm, model):
     sampling = {"max_tokens": 60, "temperature": 1, "seed": 1}
     _, text, *_ = await truth_of(vllm, prompt="hi there", **sampling)
     async with bridge_to(OpenAIServer(check_address(vllm.url))) as bridge:
-        heard = await converse(
-            bridge.stream, bridge.url, prompt="hi there", want="bytes", params=sampling
-        )
-    assert data_of(heard).decode() == text
+        heard = await bridge.converse(prompt="hi there", want="bytes", params=sampling)
+    assert heard.data.decode() == text
     assert heard.end.note is None
 
 
@@ -308,13 +291,8 @@ async def test_a_killed_vllm_goes_on_with_the_undisturbed_answer(vllm):
     async with DeadlyProxy(vllm) as proxy:
         engine = VLLM(check_address(f"http://127.0.0.1:{proxy.port}"))
         async with bridge_to(engine, continue_seconds=START_SECONDS) as bridge:
-            heard = await converse(
-                bridge.stream,
-                bridge.url,
-                prompt=prompts[at],
-                want="ids",
-                params=sampling,
-                seconds=START_SECONDS + 60,
+            heard = await bridge.converse(
+                prompt=prompts[at], want="ids", params=sampling, seconds=START_SECONDS + 60
             )
     assert isinstance(heard.end, Finished), heard.end
     assert heard.end == Finished(

@@ -10,7 +10,7 @@ import random
 import time
 
 import pytest
-from bridge_rig import TEXT, converse, running
+from bridge_rig import TEXT, running
 from engine_replay import Answer, Replay
 from test_bridge_gate import close_and_wait, frame, opened
 from test_bridge_models import ask, bridge_for, model
@@ -66,7 +66,7 @@ async def test_a_client_is_served_while_others_attack():
         while time.monotonic() < until:
             begin = time.monotonic()
             params = {"engine": "scripted", "text": TEXT, "pace": 0}
-            heard = await converse(bridge.stream, bridge.url, prompt="", params=params)
+            heard = await bridge.converse(prompt="", params=params)
             assert isinstance(heard.end, Finished)
             assert heard.data == TEXT.encode()
             waits.append(time.monotonic() - begin)

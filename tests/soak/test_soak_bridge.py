@@ -9,6 +9,7 @@ import os
 
 import pytest
 from bridge_rig import running, socket_to
+from test_bridge_gate import memory
 from test_bridge_stream import FakeEngine
 from waiting import eventually
 
@@ -27,8 +28,7 @@ RECONNECTS = int(os.environ.get("DETOK_SOAK_RECONNECTS", "10000"))
 def resident():
     """Return the resident memory of this process in kB."""
     gc.collect()
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    return memory()
 
 
 def open_files():

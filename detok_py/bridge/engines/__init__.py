@@ -51,6 +51,13 @@ class ModelChanged(EngineError):
     """An engine has another model than when the answer began."""
 
 
+class BadRequest(EngineError):
+    """A request that the engine will never take: its client has to change it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=wire.BAD_MESSAGE, retry=False)
+
+
 class ContextFull(EngineError):
     """A prompt, or a prompt and its answer, is longer than the engine's context."""
 

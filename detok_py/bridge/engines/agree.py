@@ -11,10 +11,9 @@ import unicodedata
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
+from .http import EngineClient
 
 SAMPLE = "The café 日本 ไทย 🌦️ 1234 {}\n"
-
-
 WORDS = 128
 
 
@@ -32,6 +31,17 @@ def sample_of(vocabulary: Vocabulary) -> str:
         if word.isalnum() and unicodedata.normalize("NFKC", word) == word:
             words.append(word)
     return f"{SAMPLE.strip()} {' '.join(words)}".strip() + "\n"
+
+
+async def refuse_by_sample(
+    client: EngineClient, model: str | None, vocabulary: Vocabulary
+) -> str | None:
+    """Compare a vocabulary with the ids that vLLM's or SGLang's /tokenize gives for a sample."""
+    sample = sample_of(vocabulary)
+    body = {"model": model, "prompt": sample, "add_special_tokens": False}
+    answer = await client.post("/tokenize", body)
+    ids = answer.get("tokens") if isinstance(answer, dict) else None
+    return disagreement(ids, sample, vocabulary)
 
 
 def disagreement(ids: Any, sample: str, vocabulary: Vocabulary) -> str | None:

@@ -283,11 +283,9 @@ class EngineClient:
             retry=False,
         )
 
-    async def post_ids(self, path: str, body: dict[str, Any]) -> list[int]:
-        """Return the list of ids under `tokens` in the answer to `body`. Raises EngineError if it
-        is something else.
-        """
-        return self.ids_in(path, await self.post(path, body))
+    async def tokenized(self, body: dict[str, Any]) -> list[int]:
+        """Return the ids that /tokenize gives. Raises EngineError if it gives something else."""
+        return self.ids_in("/tokenize", await self.post("/tokenize", body))
 
     def ids_in(self, path: str, answer: Any) -> list[int]:
         """Return the list of ids under `tokens` in an answer. Raises EngineError if it is something
@@ -380,12 +378,7 @@ class EngineClient:
         """
         if "max_model_len" in text or ("context length" in text and "max_tokens" in text):
             return ContextFull(NO_ROOM_FOR_ANSWER, code=wire.BAD_MESSAGE, retry=False)
-        if (
-            "exceed_context_size" in text
-            or "context length" in text
-            or "context size" in text
-            or "context window" in text
-        ):
+        if re.search("exceed_context_size|context (length|size|window)", text):
             return ContextFull(NO_ROOM_FOR_PROMPT, code=wire.BAD_MESSAGE, retry=False)
         fitting = (
             one

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
-from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
+from . import IDS, BadRequest, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
 from .threaded import aside, in_thread
 
 # How long `close` waits for a token that is being computed.
@@ -118,24 +117,14 @@ class LlamaCpp:
             llama, sampling = self._llama, request.sampling
             prompt = self._prompt(request)
             if len(prompt) >= llama.n_ctx():
-                raise EngineError(
-                    "The prompt is longer than the engine's context; shorten it.",
-                    code=wire.BAD_MESSAGE,
-                    retry=False,
-                )
+                raise BadRequest("The prompt is longer than the engine's context; shorten it.")
             if request.messages is not None:
                 yield Prompt(prompt)
             # An earlier run's seed would stay.
             random_seed = self._module.LLAMA_DEFAULT_SEED
             llama.set_seed(random_seed if sampling.seed is None else sampling.seed)
-            options = {
-                "temp": sampling.temperature,
-                "top_p": sampling.top_p,
-                "top_k": sampling.top_k,
-            }
-            steps = llama.generate(
-                prompt, **{name: value for name, value in options.items() if value is not None}
-            )
+            options = sampling.named(temperature="temp", top_p="top_p", top_k="top_k")
+            steps = llama.generate(prompt, **options)
             for count, token in enumerate(steps, 1):
                 if stop.is_set():
                     return
@@ -173,19 +162,14 @@ class LlamaCpp:
             )
         template = self._llama.metadata.get("tokenizer.chat_template")
         if not template:
-            raise EngineError(
-                "This model has no chat template; send a prompt instead of messages.",
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
+            raise BadRequest("This model has no chat template; send a prompt instead of messages.")
+        llama = self._llama
+        eos, bos = [
+            llama.detokenize([token_id], special=True).decode("utf-8", "replace")
+            for token_id in (llama.token_eos(), llama.token_bos())
+        ]
         formatter = importlib.import_module("llama_cpp.llama_chat_format").Jinja2ChatFormatter(
-            template=template,
-            eos_token=self._llama.detokenize([self._llama.token_eos()], special=True).decode(
-                "utf-8", "replace"
-            ),
-            bos_token=self._llama.detokenize([self._llama.token_bos()], special=True).decode(
-                "utf-8", "replace"
-            ),
+            template=template, eos_token=eos, bos_token=bos
         )
         text = formatter(messages=with_values(request.messages), **request.tools).prompt
         return list(self._llama.tokenize(text.encode("utf-8"), add_bos=False, special=True))

@@ -25,6 +25,7 @@ from ...protocol import wire
 from . import (
     BYTES,
     IDS,
+    BadRequest,
     Chunk,
     ContextFull,
     End,
@@ -153,7 +154,7 @@ class LlamaServer(HttpEngine):
             return None
         # The server would hold back a token that ends inside a character, with its probabilities.
         # The bias makes it choose a whole character.
-        whole = await self.client.post_ids("/tokenize", {"content": "a", "add_special": False})
+        whole = await self.client.tokenized({"content": "a", "add_special": False})
         answer = await self.client.post(
             "/completion",
             {
@@ -299,28 +300,22 @@ class LlamaServer(HttpEngine):
         answer = await self.client.post("/apply-template", body)
         prompt = answer.get("prompt") if isinstance(answer, dict) else None
         if not isinstance(prompt, str):
-            raise EngineError(
-                "The llama-server could not put the messages into its chat template.",
-                code=wire.BAD_MESSAGE,
-                retry=False,
-            )
+            raise BadRequest("The llama-server could not put the messages into its chat template.")
         return prompt
 
     async def _ids_in(self, request: Request) -> list[int]:
         """Return the ids of the prompt, as the server reads it, and of the answer so far."""
-        ids = await self.client.post_ids(
-            "/tokenize",
-            {"content": await self._prompt(request), "add_special": True, "parse_special": True},
-        )
+        text = await self._prompt(request)
+        asked = {"content": text, "add_special": True, "parse_special": True}
+        ids = await self.client.tokenized(asked)
         return [*ids, *request.answered]
 
     async def _end_ids(self) -> list[int]:
         text = self._props.get("eos_token")
         if not isinstance(text, str) or not text:
             return []
-        ids = await self.client.post_ids(
-            "/tokenize", {"content": text, "add_special": False, "parse_special": True}
-        )
+        asked = {"content": text, "add_special": False, "parse_special": True}
+        ids = await self.client.tokenized(asked)
         return ids if len(ids) == 1 and ids[0] < self._size else []
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from . import Chunk, End, EngineError, NoEngine, Raw, Request, reason_of, with_values
 from .http import HttpEngine, prompt_tokens
+from .openai import SAMPLING
 from .text import Surrogates, Tags, Tally
 
 
@@ -49,13 +50,7 @@ class Ollama(HttpEngine):
         body: dict[str, Any] = {
             "model": self._model,
             "stream": True,
-            "options": request.sampling.named(
-                max_tokens="num_predict",
-                temperature="temperature",
-                seed="seed",
-                top_p="top_p",
-                top_k="top_k",
-            ),
+            "options": request.sampling.named(max_tokens="num_predict", **SAMPLING),
         }
         if request.messages is not None:
             path, body["messages"] = "/api/chat", with_values(request.messages)

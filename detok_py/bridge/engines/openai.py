@@ -26,7 +26,7 @@ from . import (
 from .http import EngineClient, HttpEngine, prompt_tokens
 from .text import Surrogates, Tags, Tally
 
-# Parameters that have the same name in OpenAI's routes, vLLM, llama-server and TGI.
+# Parameters that have the same name in OpenAI's routes, vLLM, llama-server, TGI and Ollama.
 SAMPLING = {"temperature": "temperature", "seed": "seed", "top_p": "top_p", "top_k": "top_k"}
 # Where these servers say how many of the tokens are reasoning.
 REASONING_TOKENS = "usage.completion_tokens_details.reasoning_tokens|usage.reasoning_tokens"

@@ -100,11 +100,7 @@ class ScriptedEngine:
             size = request.sampling.max_tokens
         if pace is None:
             pace = max(200.0, size / 5)
-        elif (
-            isinstance(pace, bool)
-            or not isinstance(pace, (int, float))
-            or not 0 <= pace <= MAX_PACE
-        ):
+        elif type(pace) not in (int, float) or not 0 <= pace <= MAX_PACE:
             raise _refusal(
                 f"pace is a number of tokens or bytes a second, at most {MAX_PACE}, 0 for as fast as possible"
             )
@@ -136,11 +132,9 @@ class ScriptedEngine:
         if isinstance(chunk, Raw):
             return len(chunk.data)
         vocabulary = self._vocabulary()
-        return (
-            sum(len(vocabulary.token_bytes(i)) for i in chunk.ids)
-            if isinstance(chunk, Ids) and vocabulary is not None
-            else 0
-        )
+        if vocabulary is None or not isinstance(chunk, Ids):
+            return 0
+        return sum([len(vocabulary.token_bytes(i)) for i in chunk.ids])
 
     def _tokens(self, text: str | None, data: bytes) -> list[int]:
         vocabulary = self._vocabulary()
@@ -166,32 +160,24 @@ async def _play(
     done = 0
     stall_at, stall_seconds = faults.get("stall", (None, 0))
     crash_at = faults.get("crash")
+    crash = EngineError(
+        "The scripted engine crashed, as requested; what came before is kept.", retry=False
+    )
     for n, step in enumerate(steps):
         if stall_at is not None and done >= stall_at:
             stall_at = None
             await asyncio.sleep(stall_seconds)
             begin += stall_seconds
         if crash_at is not None and done >= crash_at:
-            raise EngineError(
-                "The scripted engine crashed, as requested; what came before is kept.",
-                retry=False,
-            )
-        if pace:
-            wait = begin + n / pace - loop.time()
-            if wait > 0:
-                await asyncio.sleep(wait)
-            elif n % 16 == 15:
-                await asyncio.sleep(0)
-        elif n % 16 == 15:
-            await asyncio.sleep(0)
+            raise crash
+        wait = begin + n / pace - loop.time() if pace else 0.0
+        if wait > 0 or n % 16 == 15:
+            await asyncio.sleep(max(0.0, wait))
         yield step
         if stall_at is not None or crash_at is not None:
             done += size_of(step)
     if crash_at is not None:
-        raise EngineError(
-            "The scripted engine crashed, as requested; what came before is kept.",
-            retry=False,
-        )
+        raise crash
 
 
 class _Pieces(NamedTuple):
@@ -254,11 +240,9 @@ def _faults(given: Any) -> dict[str, Any]:
         )
     for name, value in given.items():
         if name == "invalid":
-            good = (
-                isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
-            )
+            good = type(value) in (int, float) and 0 <= value <= 1
         elif name in ("end", "crash"):
-            good = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            good = type(value) is int and value >= 0
         elif name == "stall":
             good = (
                 isinstance(value, list)

@@ -14,9 +14,9 @@ from typing import Any
 from ...captures.event_shapes import read_event
 from ...decode.vocabulary import Vocabulary
 from . import IDS, Chunk, End, EngineError, Ids, Request, grammar_of, reason_of
-from .agree import disagreement, sample_of
+from .agree import refuse_by_sample
 from .http import HttpEngine, prompt_tokens
-from .openai import model_entry, stream_text, with_room
+from .openai import SAMPLING, model_entry, stream_text, with_room
 
 
 class SGLang(HttpEngine):
@@ -52,15 +52,10 @@ class SGLang(HttpEngine):
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample, if the server has that route."""
-        sample = sample_of(vocabulary)
         try:
-            answer = await self.client.post(
-                "/tokenize", {"model": self._model, "prompt": sample, "add_special_tokens": False}
-            )
+            return await refuse_by_sample(self.client, self._model, vocabulary)
         except EngineError:
             return None
-        ids = answer.get("tokens") if isinstance(answer, dict) else None
-        return disagreement(ids, sample, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids for a prompt, text for messages."""
@@ -77,9 +72,7 @@ class SGLang(HttpEngine):
                 yield chunk
 
     async def _prompt_ids(self, request: Request) -> list[int]:
-        return await self.client.post_ids(
-            "/tokenize", {"model": self._model, "prompt": request.prompt}
-        )
+        return await self.client.tokenized({"model": self._model, "prompt": request.prompt})
 
     async def _ids(self, request: Request) -> AsyncGenerator[Chunk, None]:
         given: dict[str, Any] = (
@@ -90,11 +83,7 @@ class SGLang(HttpEngine):
         body: dict[str, Any] = {
             **given,
             "sampling_params": request.sampling.named(
-                max_tokens="max_new_tokens",
-                temperature="temperature",
-                seed="sampling_seed",
-                top_p="top_p",
-                top_k="top_k",
+                max_tokens="max_new_tokens", **{**SAMPLING, "seed": "sampling_seed"}
             ),
             "stream": True,
         }

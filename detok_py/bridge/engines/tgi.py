@@ -42,13 +42,9 @@ class TGI(HttpEngine):
         answer = await self.client.post(
             "/tokenize", {"inputs": sample, "add_special_tokens": False}
         )
-        return disagreement(
-            [token.get("id") if isinstance(token, dict) else None for token in answer]
-            if isinstance(answer, list)
-            else None,
-            sample,
-            vocabulary,
-        )
+        tokens = answer if isinstance(answer, list) else []
+        ids = [token.get("id") if isinstance(token, dict) else None for token in tokens]
+        return disagreement(ids, sample, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids for a prompt, text for messages."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...decode.vocabulary import Vocabulary
-from ...protocol import wire
-from . import IDS, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
+from . import IDS, BadRequest, Chunk, End, EngineError, Ids, Info, Prompt, Request, with_values
 from .threaded import WAITING, aside, in_thread
 
 
@@ -117,12 +116,9 @@ class Transformers:
             "streamer": streamer,
             "do_sample": bool(sampling.temperature),
         }
+        options.update(sampling.named(top_p="top_p", top_k="top_k"))
         if sampling.temperature:
             options["temperature"] = sampling.temperature
-        for name in ("top_p", "top_k"):
-            if getattr(sampling, name) is not None:
-                options[name] = getattr(sampling, name)
-        if options["do_sample"]:
             streamer.draw = OwnRandom(self._torch, self._sampling, sampling.seed)
             options["logits_processor"] = self._library.LogitsProcessorList([streamer.draw])
 
@@ -162,13 +158,9 @@ class Transformers:
 
     def _ends(self) -> set[int]:
         given = getattr(self._model.generation_config, "eos_token_id", None)
-        return (
-            set(given)
-            if isinstance(given, (list, tuple))
-            else {given}
-            if isinstance(given, int)
-            else set()
-        )
+        if isinstance(given, (list, tuple)):
+            return set(given)
+        return {given} if isinstance(given, int) else set()
 
     def _prompt(self, request: Request) -> Any:
         if request.prompt is not None:
@@ -183,10 +175,8 @@ class Transformers:
                 **request.tools,
             )["input_ids"]
         except (ValueError, TypeError):
-            raise EngineError(
-                "This model has no chat template for these messages; send a prompt.",
-                code=wire.BAD_MESSAGE,
-                retry=False,
+            raise BadRequest(
+                "This model has no chat template for these messages; send a prompt."
             ) from None
 
 

@@ -16,7 +16,7 @@ from ...decode.vocabulary import Vocabulary
 from ...protocol import wire
 from . import IDS, Chunk, End, EngineError, Ids, Prompt, Request, grammar_of, reason_of
 from .address import Address
-from .agree import disagreement, sample_of
+from .agree import refuse_by_sample
 from .http import HttpEngine, is_ids
 from .openai import SAMPLING, completion_body, model_entry, route_of, with_room
 
@@ -70,12 +70,7 @@ class VLLM(HttpEngine):
 
     async def refuse_vocabulary(self, vocabulary: Vocabulary) -> str | None:
         """Compare with the ids that /tokenize gives for a sample."""
-        sample = sample_of(vocabulary)
-        answer = await self.client.post(
-            "/tokenize", {"model": self._model, "prompt": sample, "add_special_tokens": False}
-        )
-        ids = answer.get("tokens") if isinstance(answer, dict) else None
-        return disagreement(ids, sample, vocabulary)
+        return await refuse_by_sample(self.client, self._model, vocabulary)
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Stream ids."""
@@ -129,9 +124,8 @@ class VLLM(HttpEngine):
 
     async def _prompt_ids(self, request: Request) -> list[int]:
         given = "prompt" if request.messages is None else "messages"
-        return await self.client.post_ids(
-            "/tokenize", {"model": self._model, given: getattr(request, given), **request.tools}
-        )
+        asked = {given: getattr(request, given), **request.tools}
+        return await self.client.tokenized({"model": self._model, **asked})
 
     async def _tokens_in(self, request: Request) -> dict[str, Any]:
         return {
