@@ -221,10 +221,6 @@ class Apart:
         return 1, self.chain.default_state(), self.text.state
 
     @property
-    def exact(self) -> bool:
-        return not self.late_because
-
-    @property
     def join(self) -> Join | WholeRuns:
         return self.chain.join
 

@@ -88,10 +88,7 @@ def tag_pairs(pairs: Any, option: str) -> tuple[tuple[str, str, bool], ...]:
             tags = tags[:1]
         if len(tags) != 1 + closes or not all(isinstance(tag, str) and tag for tag in tags):
             raise ValueError(
-                option
-                + " must be None or a pair of non-empty tags (open, close), or a list of such pairs, not "
-                + repr(pairs)[:60]
-                + "."
+                f"{option} must be None or a pair of non-empty tags (open, close), or a list of such pairs, not {repr(pairs)[:60]}."
             )
         found.append((tags[0], tags[1] if closes else "", every))
     return tuple(found)
@@ -229,21 +226,15 @@ class Channels:
         trim_artifacts: bool | Sequence[str] = True,
     ) -> None:
         if stop_scope not in ("content", "everywhere"):
-            raise ValueError(
-                'stop_scope must be "content" or "everywhere", not ' + repr(stop_scope) + "."
-            )
+            raise ValueError(f'stop_scope must be "content" or "everywhere", not {stop_scope!r}.')
         thoughts = tag_pairs(reasoning, "reasoning")
         calls = tag_pairs(tools, "tools")
         opens = [pair[0] for pair in thoughts + calls]
         for word in opens:
             if opens.count(word) > 1:
-                raise ValueError(
-                    "reasoning and tools must not have the same open tag, " + repr(word) + "."
-                )
+                raise ValueError(f"reasoning and tools must not have the same open tag, {word!r}.")
         if start not in (CONTENT, REASONING, TOOL_CALL):
-            raise ValueError(
-                'start must be "content", "reasoning" or "tool_call", not ' + repr(start) + "."
-            )
+            raise ValueError(f'start must be "content", "reasoning" or "tool_call", not {start!r}.')
         if (start == REASONING and not thoughts) or (start == TOOL_CALL and not calls):
             option = "reasoning" if start == REASONING else "tools"
             raise ValueError("start is " + repr(start) + ", so " + option + " must have tags.")

@@ -234,7 +234,7 @@ class Detokenizer:
     @property
     def exact(self) -> bool:
         """Whether the law holds for the rules of this vocabulary; `late_because` says why not."""
-        return self._chain.exact
+        return not self._chain.late_because
 
     @property
     def late_because(self) -> str:

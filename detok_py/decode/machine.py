@@ -12,7 +12,7 @@ stays small, though the stages themselves have thousands of states between them.
 
 from typing import Any, Sequence
 
-from .stage import TextStage, common
+from .stage import TextStage, common, other_than
 
 # The most steps explored to make a machine: a tenth of a second. transformers' clean-up of spaces
 # takes 10,000.
@@ -84,14 +84,12 @@ def make_machine(stages: Sequence[TextStage], letters: str) -> Machine | None:
     >>> machine.steps[0]["a"], machine.ends
     (('a', 1), ['', ''])
     """
-    other = 0x21
-    while chr(other) in letters:
-        other += 1
+    other = other_than(letters)
     machine = Machine([{}], [""], [""], 0)
     work = _Work()
     try:
         for stage in stages:
-            composed = _composed(machine, stage, letters, chr(other), work)
+            composed = _composed(machine, stage, letters, other, work)
             machine = _minimal(_onward(composed, work), work)
     except OverflowError:
         return None

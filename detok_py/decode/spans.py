@@ -117,11 +117,10 @@ class Trace:
             parts = [(1, char) for char in self.out]  # no byte has more than one
         else:
             parts = subparts(data, errors)
-            if (
-                "".join([text for _, text in parts]) != self.out
-            ):  # "hf": each invalid byte by itself
+            # "hf": each invalid byte by itself, or each byte of a bad run
+            if "".join([text for _, text in parts]) != self.out:
                 parts = subparts(data, errors, single=True)
-            if "".join([text for _, text in parts]) != self.out:  # or each byte of a bad run
+            if "".join([text for _, text in parts]) != self.out:
                 parts = [(1, bad_byte(byte, errors)) for byte in data]
         chars: list[Owned] = []
         at = 0

@@ -158,7 +158,7 @@ def futures_of(stage: TextStage, texts: list[str] | None, letters: str) -> "list
         if texts is None:
             stage.state = state
             futures.append((stage.flush(), True))
-        for text in list(letters) + [_other_than(letters)] if texts is None else texts:
+        for text in list(letters) + [other_than(letters)] if texts is None else texts:
             stage.state = state
             out = stage.feed(text)
             if out:
@@ -174,7 +174,7 @@ def futures_of(stage: TextStage, texts: list[str] | None, letters: str) -> "list
     return futures
 
 
-def _other_than(letters: str) -> str:
+def other_than(letters: str) -> str:
     """Return a character that is none of `letters`."""
     code = 0x21
     while chr(code) in letters:

@@ -36,9 +36,7 @@ def check_text(text: Any) -> None:
     """Raise TypeError if `text` is not a str."""
     if not isinstance(text, str):
         raise TypeError(
-            "This stream takes str, not "
-            + repr(text)[:40]
-            + "; a StreamingDetokenizer makes text of bytes."
+            f"This stream takes str, not {repr(text)[:40]}; a StreamingDetokenizer makes text of bytes."
         )
 
 

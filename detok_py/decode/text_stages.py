@@ -60,10 +60,8 @@ class StripText:
     def __init__(self, content: str, start: int, stop: int) -> None:
         self.content = content
         self.stop = stop
-        self.state: tuple[int, int] = (
-            start,
-            0,
-        )  # how many more may be stripped at the start, how many are held
+        # How many more may be stripped at the start, how many are held.
+        self.state: tuple[int, int] = start, 0
 
     @property
     def held(self) -> str:

@@ -84,19 +84,8 @@ def last_complete_utf8_end(data: bytes) -> int:
     """
     if isinstance(data, str):
         raise TypeError("last_complete_utf8_end takes bytes, not str; encode the text first")
-    end = len(data)
-    for back in range(1, min(3, end) + 1):
-        lead = data[end - back]
-        if lead & 0xC0 == 0x80:
-            continue
-        if utf8_expected_len(lead) <= back:
-            return end
-        if back > 1:
-            low, high = second_byte_range(lead)
-            if not low <= data[end - back + 1] <= high:
-                return end
-        return end - back
-    return end
+    # The last bytes decide: at most 3 of them wait.
+    return len(data) - len(decode_utf8(data[-3:], "replace")[1])
 
 
 def decode_utf8(data: "Data", errors: str) -> tuple[str, bytes]:

@@ -79,6 +79,18 @@ def id_set(ids: Iterable[int], what: str) -> frozenset[int]:
     return frozenset([as_id(i) for i in out])
 
 
+# The options of a vocabulary, which its packed `Contents` have too.
+OPTIONS = (
+    "special_ids",
+    "eos_ids",
+    "literal_ids",
+    "clean_up",
+    "silent",
+    "added_ids",
+    "chat_format",
+)
+
+
 class Vocabulary:
     """An immutable table id → bytes, with special ids, end-of-text ids and decoder rules.
 
@@ -168,18 +180,9 @@ class Vocabulary:
         >>> sorted(v.eos_ids), v.token_bytes(0)
         ([1], b'a')
         """
-        other = Vocabulary(
-            self._size,
-            self._source,
-            self.rules,
-            special_ids=self.special_ids,
-            eos_ids=eos_ids,
-            literal_ids=self.literal_ids,
-            clean_up=self.clean_up,
-            silent=self.silent,
-            added_ids=self.added_ids,
-            chat_format=self.chat_format,
-        )
+        options = _options_of(self)
+        options["eos_ids"] = eos_ids
+        other = Vocabulary(self._size, self._source, self.rules, **options)
         other._known, other._memo = self._known, self._memo
         return other
 
@@ -359,20 +362,7 @@ class Vocabulary:
         The same vocabulary gives the same bytes.
         """
         if self._packed is None:
-            self._packed = pack(
-                Contents(
-                    self._size,
-                    self._source,
-                    self.rules,
-                    self.special_ids,
-                    self.eos_ids,
-                    self.literal_ids,
-                    self.clean_up,
-                    self.silent,
-                    self.added_ids,
-                    self.chat_format,
-                )
-            )
+            self._packed = pack(Contents(self._size, self._source, self.rules, **_options_of(self)))
         return self._packed
 
     @property
@@ -395,21 +385,15 @@ class Vocabulary:
             read_rules(contents.rules)
         except TokenizerFormatError as error:
             raise VocabularyError("this vocabulary file can't be used: " + str(error)) from None
-        vocabulary = cls(
-            contents.size,
-            contents.source,
-            contents.rules,
-            special_ids=contents.special_ids,
-            eos_ids=contents.eos_ids,
-            literal_ids=contents.literal_ids,
-            clean_up=contents.clean_up,
-            silent=contents.silent,
-            added_ids=contents.added_ids,
-            chat_format=contents.chat_format,
-        )
+        vocabulary = cls(contents.size, contents.source, contents.rules, **_options_of(contents))
         vocabulary._packed = data
         vocabulary._sha256 = sha256
         return vocabulary
+
+
+def _options_of(made: Vocabulary | Contents) -> dict[str, Any]:
+    """Return the options of a vocabulary, which are fields of its packed contents too."""
+    return {name: getattr(made, name) for name in OPTIONS}
 
 
 def _unpacked(data: bytes, eos_ids: tuple[int, ...]) -> Vocabulary:

@@ -59,11 +59,7 @@ class ChatFormat:
             return cls(name, "its name")
         near = sorted(FORMATS, key=lambda each: (-_likeness(str(name), each), each))[:MOST_NEAR]
         raise ValueError(
-            "no chat format is named "
-            + repr(name)
-            + "; near are "
-            + ", ".join(sorted(near))
-            + "; ChatFormat.names() lists all"
+            f"no chat format is named {name!r}; near are {', '.join(sorted(near))}; ChatFormat.names() lists all"
         )
 
     @classmethod

@@ -94,56 +94,43 @@ TEXT_THINK = ("<think>", "</think>")
 CHATML = ("<|im_end|>", "<|endoftext|>")
 TOOL, TOOL_END = "⟦<tool_call>⟧", "⟦</tool_call>⟧"
 
-QWEN_TAGS = Tags(
-    "<function=",
-    ">",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
-    (TOOL, "<function="),
-    True,
-    False,
-)
-SEED_TAGS = Tags(
-    "<function=",
-    ">",
-    "</function>",
-    "<parameter=",
-    "</parameter>",
-    ("⟦<seed:tool_call>⟧", "<function="),
-    False,
-    True,
-)
-INVOKE_TAGS = Tags(
-    '<invoke name="',
-    '"',
-    "</invoke>",
-    '<parameter name="',
-    "</parameter>",
-    ("<invoke name=",),
-    False,
-    False,
-)
-STEP_TAGS = Tags(
-    '<steptml:invoke name="',
-    '"',
-    "</steptml:invoke>",
-    '<steptml:parameter name="',
-    "</steptml:parameter>",
-    (),
-    False,
-    False,
-)
-DSML_TAGS = Tags(
-    '<⟦｜DSML｜⟧invoke name="',
-    '"',
-    "</⟦｜DSML｜⟧invoke>",
-    '<⟦｜DSML｜⟧parameter name="',
-    "</⟦｜DSML｜⟧parameter>",
-    ("<⟦｜DSML｜⟧invoke",),
-    False,
-    False,
-)
+
+def _functions(block: str, newline: bool = False, python: bool = False) -> Tags:
+    """Return the tags of calls in the marker `block`: `<function=f><parameter=k>v</parameter>…`."""
+    return Tags(
+        "<function=",
+        ">",
+        "</function>",
+        "<parameter=",
+        "</parameter>",
+        (block, "<function="),
+        newline,
+        python,
+    )
+
+
+def _invokes(prefix: str, *again: str) -> Tags:
+    """Return the tags of calls like `<invoke name="f"><parameter name="k">v</parameter>…`, with a
+    prefix before each name.
+    """
+    invoke, parameter = prefix + "invoke", prefix + "parameter"
+    return Tags(
+        f'<{invoke} name="',
+        '"',
+        f"</{invoke}>",
+        f'<{parameter} name="',
+        f"</{parameter}>",
+        again,
+        False,
+        False,
+    )
+
+
+QWEN_TAGS = _functions(TOOL, newline=True)
+SEED_TAGS = _functions("⟦<seed:tool_call>⟧", python=True)
+INVOKE_TAGS = _invokes("", "<invoke name=")
+STEP_TAGS = _invokes("steptml:")
+DSML_TAGS = _invokes("⟦｜DSML｜⟧", "<⟦｜DSML｜⟧invoke")
 
 
 def _hermes(opener: str, close: str, think: "tuple[str, str]") -> Format:

@@ -86,12 +86,8 @@ def unpack_vocabulary(data: bytes, sha256: str = "", known: "str | None" = None)
     vocabulary = Vocabulary.unpack(data, sha256=known or None)
     if sha256 and vocabulary.sha256 != sha256:
         raise VocabularyError(
-            "The bridge announced the vocabulary "
-            + sha256[:12]
-            + "… and served "
-            + vocabulary.sha256[:12]
-            + "…, so nothing is decoded: ids of one read with the other give wrong text. Reload the "
-            "page; if this stays, restart the bridge."
+            f"The bridge announced the vocabulary {sha256[:12]}… and served {vocabulary.sha256[:12]}…, so nothing is decoded: "
+            "ids of one read with the other give wrong text. Reload the page; if this stays, restart the bridge."
         )
     kept_vocabularies[vocabulary.sha256] = vocabulary
     return vocabulary
@@ -107,9 +103,7 @@ def named_vocabulary(sha256: str) -> Vocabulary:
     vocabulary = kept_vocabularies.get(sha256)
     if vocabulary is None:
         raise VocabularyError(
-            "this worker has no vocabulary "
-            + str(sha256)[:12]
-            + "…; load it with loadVocabulary first"
+            f"this worker has no vocabulary {str(sha256)[:12]}…; load it with loadVocabulary first"
         )
     return vocabulary
 
@@ -178,9 +172,7 @@ class Answer:
     def no_vocabulary(self, why: str) -> str:
         """Note that the vocabulary that was asked for could not be fetched."""
         return self._refuse(
-            "The vocabulary could not be fetched from the bridge ("
-            + why
-            + "), so nothing is decoded. Reload the page."
+            f"The vocabulary could not be fetched from the bridge ({why}), so nothing is decoded. Reload the page."
         )
 
     def lost(self, code: int, reason: str, random: float) -> str:
@@ -188,11 +180,7 @@ class Answer:
         seconds = self.session.lost(code, random)
         if seconds is not None:
             return self._outcome([], seconds)
-        sentence = (
-            CLOSED.get(code)
-            or reason
-            or "The bridge closed the connection (code " + str(code) + ")."
-        )
+        sentence = CLOSED.get(code) or reason or f"The bridge closed the connection (code {code})."
         return self._outcome(self.session.give_up(code, sentence))
 
     def cancel(self) -> str:

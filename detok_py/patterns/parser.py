@@ -29,6 +29,7 @@ _MAX_REPEAT = 1000
 _MAX_STACKED = 4
 
 _DOT = uc.complement(NEWLINE)
+_COUNTS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _ESCAPED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "e": 27}
 _ASSERTIONS = {
     "A": "text start",
@@ -215,23 +216,21 @@ class _Parser:
         stacked = 0
         while True:
             sign = self._peek()
-            bounds = None
-            if sign in ("*", "+", "?") and sign:
+            if sign in _COUNTS:
                 self.at += 1
-                bounds = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
+                least, most = _COUNTS[sign]
             elif sign == "{":
                 found = re.compile(r"\{(\d{0,6})(,?)(\d{0,6})\}").match(self.source, self.at)
                 if found is None or not (found[1] or found[3]) or (not found[1] and not self.ruby):
                     return node  # a brace that isn't a repetition is a literal
                 self.at = found.end()
                 least = int(found[1] or 0)
-                bounds = (least, least if not found[2] else int(found[3]) if found[3] else None)
-            if bounds is None:
+                most = least if not found[2] else int(found[3]) if found[3] else None
+            else:
                 return node
             stacked += 1
             if stacked > _MAX_STACKED:
                 raise self._error(f"more than {_MAX_STACKED} repetitions follow each other")
-            least, most = bounds
             if least > _MAX_REPEAT or (most is not None and not least <= most <= _MAX_REPEAT):
                 raise self._error(
                     f"it repeats {least} to {most} times; supported: at most {_MAX_REPEAT}"
@@ -241,15 +240,10 @@ class _Parser:
                 self.at += 1
                 mode = "lazy"
                 if sign == "{" and self.ruby and least == most:  # Oniguruma: a{2}? is (a{2})?
-                    node, least, most, mode = (
-                        repetition(node, least, most, "greedy"),
-                        0,
-                        1,
-                        "greedy",
-                    )
-            elif self._peek() == "+" and (
-                sign != "{" or not self.ruby
-            ):  # Oniguruma: a{2}+ is (a{2})+
+                    node = repetition(node, least, most, "greedy")
+                    least, most, mode = 0, 1, "greedy"
+            elif self._peek() == "+" and (sign != "{" or not self.ruby):
+                # In Oniguruma a{2}+ is (a{2})+.
                 self.at += 1
                 mode = "possessive"
             if isinstance(node, Look | At):
@@ -265,11 +259,10 @@ class _Parser:
             return Atomic(alternation([newline, Set(uc.parse("A-D 85 2028-2029"))]))
         if letter in "KGXkg123456789":
             raise self._error(f"\\{letter} is not known here")
-        self.at -= 1
         if letter in "wW" and self.ruby:
             # Outside a class, Oniguruma's \\w includes the numbers of Latin-1 (² ³ ¹ ¼ ½ ¾).
-            self.at += 1
             return Set(uc.named("word") if letter == "w" else uc.complement(uc.named("word")))
+        self.at -= 1
         ranges = self._escaped_set()
         return Set(_folded(ranges) if self.fold else ranges)
 

@@ -81,11 +81,8 @@ class _Finder:
     # first few characters are tried by length, longest first.
     def __init__(self, tokens: dict[str, Mapping[str, Any]]) -> None:
         self._tokens = tokens
-        self._start = re.compile(
-            "["
-            + "".join(re.escape(one) for one in sorted({content[0] for content in tokens}))
-            + "]"
-        )
+        first = "".join(re.escape(one) for one in sorted({content[0] for content in tokens}))
+        self._start = re.compile(f"[{first}]")
         self._key = min([4, *map(len, tokens)])
         lengths: dict[str, set[int]] = {}
         for content in tokens:

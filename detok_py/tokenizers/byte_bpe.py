@@ -95,8 +95,9 @@ def _merge_long(parts: list[Any], rank: Rank, skip: int) -> list[Any]:
     return [part for part in parts if part is not None]
 
 
-class Words(dict[Any, tuple[int, ...]]):
-    """A cache from words to their ids; a missing word is encoded on lookup.
+class Words(dict[Any, Any]):
+    """A cache from words to their ids, or to what else a function makes of a word; a missing word
+    is made on lookup.
 
     The cache is emptied when it is full, which bounds it without tracking use.
 
@@ -105,21 +106,36 @@ class Words(dict[Any, tuple[int, ...]]):
     ((97, 98), 1)
     """
 
-    __slots__ = ("_encode",)
+    __slots__ = ("_make",)
 
-    def __init__(self, encode: Callable[[Any], tuple[int, ...]]) -> None:
-        self._encode = encode
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        self._make = make
 
-    def __missing__(self, word: Any) -> tuple[int, ...]:
-        ids = self._encode(word)
+    def __missing__(self, word: Any) -> Any:
+        made = self._make(word)
         if len(word) <= MAX_REMEMBERED_CHARACTERS:
             if len(self) >= MAX_WORDS:
                 self.clear()
-            self[word] = ids
-        return ids
+            self[word] = made
+        return made
 
 
-class BytePairEncoder:
+class WordEncoder:
+    """Encodes words, or pieces, each by itself, and remembers their ids."""
+
+    def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
+        self._words = Words(encode)
+
+    def encode(self, word: str) -> list[int]:
+        """Return the ids of one word; `[]` for an empty one."""
+        return list(self._words[word])
+
+    def encode_all(self, words: Iterable[str]) -> list[int]:
+        """Return the ids of all words, joined; faster than `encode` for each."""
+        return list(chain.from_iterable(map(self._words.__getitem__, words)))
+
+
+class BytePairEncoder(WordEncoder):
     """Encode a piece by a list of merges: the `BPE` model of a tokenizer.json.
 
     `vocab` maps tokens to ids. `merges` lists the pairs in the order of their ranks. A character
@@ -162,16 +178,8 @@ class BytePairEncoder:
         self._parts = Words(
             lambda part: self._merge(list(map(ALPHABET.__getitem__, part.encode("utf-8"))))
         )
-        self._words = Words(self._encode_piece)
+        super().__init__(self._encode_piece)
         self._segments = Words(self._encode_segment) if ignore_merges else self._words
-
-    def encode(self, piece: str) -> list[int]:
-        """Return the ids of one piece; `[]` for an empty one."""
-        return list(self._words[piece])
-
-    def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of all pieces, joined; faster than `encode` for each."""
-        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
         if self._ignore_merges and piece in self._vocab:
@@ -281,7 +289,7 @@ class BytePairEncoder:
                     )
 
 
-class RankEncoder:
+class RankEncoder(WordEncoder):
     """Encode a piece by ranks, as tiktoken and tekken do: a pair has the rank of its joined bytes.
 
     `ranks` maps each token to its rank, which is also its id, and contains all 256 single bytes. A
@@ -300,18 +308,10 @@ class RankEncoder:
                 f"{len(missing)} of the 256 bytes have no rank, first 0x{missing[0]:02X}; expected a rank for each byte"
             )
         self._ranks = ranks
-        self._words = Words(self._encode)
+        super().__init__(self._encode)
         self._parts = Words(lambda part: self._merge(part.encode("utf-8")))
         # Tokens that are bytes are read four times as fast as those in the byte alphabet.
         self._characters = CharacterSeams(self._tokens, len(ranks) // 24)
-
-    def encode(self, piece: str) -> list[int]:
-        """Return the ids of one piece of text."""
-        return list(self._words[piece])
-
-    def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of all pieces, joined; faster than `encode` for each."""
-        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
 
     def encode_bytes(self, piece: bytes) -> list[int]:
         """Return the ids of a piece of bytes, which may be invalid UTF-8."""

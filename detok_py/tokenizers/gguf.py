@@ -29,8 +29,8 @@ from .gguf_file import (
     read_metadata,
     token_numbers,
 )
-from .gguf_pre import PRE, Pre
-from .tokenizer import END_OR_TAG, ENDS, Encode, Tokenizer, inner_ends
+from .gguf_pre import PRE
+from .tokenizer import END_OR_TAG, ENDS, Tokenizer, inner_ends
 
 MAX_TOKENS = 1 << 20
 MAX_TOKEN = 4096
@@ -123,7 +123,7 @@ def from_metadata(metadata: dict[str, Any], what: str) -> Tokenizer:
     tokenizer = Tokenizer(
         _FAMILIES.get(model, "byte_bpe"),
         vocabulary,
-        partial(_make_encode, model, pre, metadata, tokens, types, roles, what),
+        partial(encoder, model, pre, metadata, tokens, types, roles, what),
         eos_ids=eos_ids,
         bos_id=roles.get("bos_token_id"),
         piece_of=partial(_piece, tokens),
@@ -178,23 +178,6 @@ def _roles(metadata: dict[str, Any], model: str, count: int) -> dict[str, int]:
         if type(token_id) is int and 0 <= token_id < count:
             roles[role] = token_id
     return {role: token_id for role, token_id in roles.items() if token_id < count}
-
-
-def _make_encode(
-    model: str,
-    pre: Pre | None,
-    metadata: dict[str, Any],
-    tokens: Strings,
-    types: "array[int]",
-    roles: dict[str, int],
-    what: str,
-) -> Encode:
-    if pre is None:
-        name = str(metadata["tokenizer.ggml.pre"])[:40]
-        raise TokenizerFormatError(
-            f"{what} can be decoded, but not encoded: the pre-tokenizer {name!r} is not supported; supported: {', '.join(sorted(PRE))}"
-        )
-    return encoder(model, pre, metadata, tokens, types, roles, what)
 
 
 def _piece(tokens: Strings, i: int) -> str:

@@ -24,7 +24,7 @@ SPACE = "▁"
 
 def encoder(
     model: str,
-    pre: Pre,
+    pre: Pre | None,
     metadata: dict[str, Any],
     tokens: Strings,
     types: "array[int]",
@@ -32,6 +32,11 @@ def encoder(
     what: str,
 ) -> Encode:
     """Return the function that encodes; see `Tokenizer.encode`."""
+    if pre is None:
+        name = str(metadata["tokenizer.ggml.pre"])[:40]
+        raise TokenizerFormatError(
+            f"{what} can be decoded, but not encoded: the pre-tokenizer {name!r} is not supported; supported: {', '.join(sorted(PRE))}"
+        )
     try:
         pieces = [tokens[i].decode() for i in range(len(tokens))]
     except UnicodeDecodeError as error:
@@ -141,18 +146,11 @@ def _gpt2(file: _File) -> _Model:
         file.ids(), pairs, byte_fallback=not file.pre.mapped, ignore_merges=file.pre.ignore_merges
     )
     steps: list[dict[str, Any]] = [
-        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
         for pattern in file.pre.patterns
     ]
     if file.pre.mapped:
-        steps.append(
-            {
-                "type": "ByteLevel",
-                "add_prefix_space": False,
-                "trim_offsets": True,
-                "use_regex": False,
-            }
-        )
+        steps.append({"type": "ByteLevel", "add_prefix_space": False, "use_regex": False})
     cut = compile_pretokenizer({"type": "Sequence", "pretokenizers": steps})
 
     def encode(text: str, after_special: bool) -> list[int]:
@@ -174,13 +172,7 @@ def _bert(file: _File) -> _Model:
     lower = file.flag("normalizer.lowercase", True)
     accents = file.flag("normalizer.strip_accents", lower)
     normalize = compile_normalizer(
-        {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": True,
-            "strip_accents": accents,
-            "lowercase": lower,
-        }
+        {"type": "BertNormalizer", "strip_accents": accents, "lowercase": lower}
     )
     cut = compile_pretokenizer({"type": "BertPreTokenizer"})
     unknown = file.roles.get("unknown_token_id")
@@ -217,10 +209,8 @@ def _t5(file: _File) -> _Model:
             f'{file.what}: "tokenizer.ggml.precompiled_charsmap" is not an array of bytes'
         )
     normalize = precompiled(charsmap.tobytes()) if charsmap else str
-    prefix, squeeze = (
-        file.flag("add_space_prefix", False),
-        file.flag("remove_extra_whitespaces", False),
-    )
+    prefix = file.flag("add_space_prefix", False)
+    squeeze = file.flag("remove_extra_whitespaces", False)
 
     def encode(text: str, after_special: bool) -> list[int]:
         text = normalize(text)
@@ -230,9 +220,8 @@ def _t5(file: _File) -> _Model:
         else:
             # The added space goes before the first character that is not a space.
             bare = text.lstrip(" ")
-            text = (
-                text[: len(text) - len(bare)] + (" " if prefix and bare else "") + bare
-            ).replace(" ", SPACE)
+            before = text[: len(text) - len(bare)] + (" " if prefix and bare else "")
+            text = (before + bare).replace(" ", SPACE)
         return unigram.encode(text)
 
     return (
@@ -262,22 +251,16 @@ def _special_tokens(file: _File) -> list[Special]:
     GGUF has no field for `lstrip` and `rstrip`. llama.cpp recognises the few models that have them
     by name.
     """
-    name, architecture = (
-        str(file.metadata.get("general.name", "")).lower(),
-        file.metadata.get("general.architecture"),
-    )
+    name = str(file.metadata.get("general.name", "")).lower()
+    architecture = file.metadata.get("general.architecture")
     jina = str(file.metadata.get("tokenizer.ggml.pre", "")) in (
         "jina-v2-de",
         "jina-v2-es",
         "jina-v2-code",
     )
-    mask = (
-        "<mask>"
-        if jina or architecture in ("nomic-bert-moe", "jina-bert-v3")
-        else "[MASK]"
-        if "modern-bert" in name
-        else None
-    )
+    mask = "[MASK]" if "modern-bert" in name else None
+    if jina or architecture in ("nomic-bert-moe", "jina-bert-v3"):
+        mask = "<mask>"
     phi3 = mask is None and ("phi-3" in name or "phi3" in name)
     out = []
     for i, kind in enumerate(file.types):

@@ -142,13 +142,13 @@ class _Reader:
         short.
         """
         end = self.at + count
-        if end > self.size or end > MAX_HEADER:
-            if end <= self.size:
-                raise TokenizerFormatError(
-                    f"{self.what} has more than {MAX_HEADER} bytes of key-values, which is more than is read"
-                )
+        if end > self.size:
             raise TokenizerFormatError(
                 f"{self.what} has {self.size} bytes, but at byte {self.at} it says that {count} more follow: is it complete?"
+            )
+        if end > MAX_HEADER:
+            raise TokenizerFormatError(
+                f"{self.what} has more than {MAX_HEADER} bytes of key-values, which is more than is read"
             )
         if end > len(self.data):
             self.data += self.file.read(

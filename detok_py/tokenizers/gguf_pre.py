@@ -118,11 +118,6 @@ PRE: dict[str, Pre] = {
             "a.x-4.0",
             "mellum",
             "modern-bert",
-        ],
-        _GPT2,
-    ),
-    **dict.fromkeys(
-        [
             "mpt",
             "olmo",
             "jais",

@@ -47,13 +47,8 @@ def number_added(
         content = entry["content"]
         if content in out:
             before, token_id = out[content]
-            out[content] = (
-                {
-                    **entry,
-                    "shown_normalized": before.get("shown_normalized") or before.get("normalized"),
-                },
-                token_id,
-            )
+            shown = before.get("shown_normalized") or before.get("normalized")
+            out[content] = ({**entry, "shown_normalized": shown}, token_id)
         elif content in known:
             out[content] = (entry, known[content])
         elif content:
@@ -100,32 +95,21 @@ def added_token(entry: Any, what: str) -> Json:
         raise TokenizerFormatError(
             f"{what}: an added token has {len(content)} characters; at most {MAX_PIECE} are allowed"
         )
-    special = entry.get("special", False)
-    out = {"id": entry.get("id"), "content": content, "special": special}
-    for flag, default in (
-        ("single_word", False),
-        ("lstrip", False),
-        ("rstrip", False),
-        ("normalized", not special),
-    ):
-        out[flag] = entry.get(flag, default)
-    wrong = next(
-        (
-            flag
-            for flag, value in out.items()
-            if flag not in ("id", "content") and not isinstance(value, bool)
-        ),
-        None,
-    )
-    if wrong is not None:
+    flags = {
+        flag: entry.get(flag, False) for flag in ("special", "single_word", "lstrip", "rstrip")
+    }
+    flags["normalized"] = entry.get("normalized", not flags["special"])
+    for flag, value in flags.items():
+        if not isinstance(value, bool):
+            raise TokenizerFormatError(
+                f'{what}: "{flag}" of the added token {content[:40]!r} is {describe(value)}; expected true or false'
+            )
+    token_id = entry.get("id")
+    if token_id is not None and (type(token_id) is not int or token_id < 0):
         raise TokenizerFormatError(
-            f'{what}: "{wrong}" of the added token {content[:40]!r} is {describe(out[wrong])}; expected true or false'
+            f"{what}: the id of the added token {content[:40]!r} is {describe(token_id)}; expected a whole number, 0 or more"
         )
-    if out["id"] is not None and (type(out["id"]) is not int or out["id"] < 0):
-        raise TokenizerFormatError(
-            f"{what}: the id of the added token {content[:40]!r} is {describe(out['id'])}; expected a whole number, 0 or more"
-        )
-    return out
+    return {"id": token_id, "content": content, **flags}
 
 
 def added_beside(config: Json, added: Json) -> list[tuple[Json, int]]:

@@ -24,7 +24,6 @@ Json = dict[str, Any]
 def encoder(
     kind: str,
     document: Json,
-    model: Json,
     pieces: Sequence[str | None],
     scores: "array[float] | None",
     merges: Sequence[tuple[str, str]],
@@ -37,7 +36,7 @@ def encoder(
     their ids. `special` holds the contents of the special ones.
     """
     split = compile_pretokenizer(document.get("pre_tokenizer"))
-    encode_all = _compile_model(kind, model, pieces, scores, merges)
+    encode_all = _compile_model(kind, document["model"], pieces, scores, merges)
     around = compile_post_processor(document.get("post_processor"))
     tokens = AddedTokens(
         [{**entry, "id": i, "special": entry["content"] in special} for entry, i in added],

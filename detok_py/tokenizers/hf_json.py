@@ -139,7 +139,7 @@ def build(
         eos_ids=eos_ids,
         whole_runs=True,
         bos_id=next(iter(begins), None),
-        piece_of=partial(_piece, contents, pieces),
+        piece_of=partial(piece_of, contents, pieces),
     )
 
 
@@ -180,7 +180,7 @@ def _make_encode(
     try:
         raw = loads(merges, "merges") if isinstance(merges, bytes) else merges
         pairs = read_merges(raw if kind == "BPE" else None)
-        return encoder(kind, document, document["model"], table, scores, pairs, numbered, special)
+        return encoder(kind, document, table, scores, pairs, numbered, special)
     except TokenizerFormatError as error:
         raise TokenizerFormatError(f"{what} can be decoded, but not encoded: {error}") from None
 
@@ -195,8 +195,9 @@ def read_object(data: bytes | None, what: str) -> Json:
     return value
 
 
-def _piece(contents: dict[int, str], pieces: Sequence[str | None], i: int) -> str | None:
-    return contents.get(i, pieces[i])
+def piece_of(contents: Mapping[int, str], pieces: Sequence[str | None], i: int) -> str | None:
+    """Return a token as it is spelled in its file: an added one, or a piece of the model."""
+    return contents.get(i, pieces[i] if i < len(pieces) else None)
 
 
 def named_ids(
@@ -244,8 +245,5 @@ def _family(kind: str, document: Json, model: Json) -> str:
     parts = set().union(
         *[types_in(document.get(part)) for part in ("normalizer", "pre_tokenizer", "decoder")]
     )
-    return (
-        "sentencepiece"
-        if "ByteLevel" not in parts and (model.get("byte_fallback") or "Metaspace" in parts)
-        else "byte_bpe"
-    )
+    is_text = "ByteLevel" not in parts and (model.get("byte_fallback") or "Metaspace" in parts)
+    return "sentencepiece" if is_text else "byte_bpe"

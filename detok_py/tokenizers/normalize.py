@@ -9,22 +9,20 @@ unchanged, on every version of Python.
 import unicodedata
 from base64 import b64decode
 from binascii import Error as Base64Error
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Callable, Literal
 
 from ..errors import TokenizerFormatError
 from ..patterns import unicode_classes as uc
 from ..patterns.compiler import Pattern, compile_pattern
-from ..patterns.unicode_classes import since_unicode_8, since_unicode_9
 from .added import SPACES
 from .charsmap import CharacterMap
-from .pretokenize import byte_level, class_source
+from .pretokenize import byte_level, class_source, flag
 
 Normalizer = Callable[[str], str]
+_flag = partial(flag, part="normalizer")
 
 MAX_DEPTH = 16
-
-_SUPPORTED = "NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, BertNormalizer, Replace, Prepend, Strip, Nmt, ByteLevel, Precompiled, Sequence"
 
 # Characters that newer Unicode versions decompose, compose or reorder, and that the crate
 # unicode-normalization-alignments leaves unchanged. The ranges include unassigned characters.
@@ -98,7 +96,7 @@ def _compile(config: dict[str, Any] | None, depth: int) -> Normalizer:
     build = _KINDS.get(kind) if isinstance(kind, str) else None
     if build is None:
         raise TokenizerFormatError(
-            f"the normalizer {kind!r:.60} is not supported; supported: {_SUPPORTED}"
+            f"the normalizer {kind!r:.60} is not supported; supported: {', '.join(_KINDS)}, Sequence"
         )
     return build(config)
 
@@ -115,15 +113,6 @@ def _chain(steps: list[Normalizer]) -> Normalizer:
     return normalize
 
 
-def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
-    value = config.get(name, default)
-    if not isinstance(value, bool):
-        raise TokenizerFormatError(
-            f"the {config.get('type')} normalizer's {name!r} is {value!r:.60}; expected true or false"
-        )
-    return value
-
-
 def _text(config: dict[str, Any], name: str) -> str:
     value = config.get(name)
     if not isinstance(value, str):
@@ -137,9 +126,8 @@ def _substitute(pattern: Pattern, content: str) -> Normalizer:
     def normalize(text: str) -> str:
         out: list[str] = []
         at = 0
-        for begin, end in (
-            pattern.spans(text) if text else ()
-        ):  # in an empty text not even an empty pattern matches
+        # In an empty text not even an empty pattern matches.
+        for begin, end in pattern.spans(text) if text else ():
             out.append(text[at:begin])
             at = end
         return content.join([*out, text[at:]]) if out else text
@@ -154,10 +142,7 @@ Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
 
 
 def _form(form: Form) -> Callable[[dict[str, Any]], Normalizer]:
-    def build(config: dict[str, Any]) -> Normalizer:
-        return lambda text: unicode_form(form, text)
-
-    return build
+    return lambda config: partial(unicode_form, form)
 
 
 def unicode_form(form: Form, text: str) -> str:
@@ -230,14 +215,10 @@ def _new_capitals() -> Pattern:
     return compile_pattern(class_source(uc.union([(one, one) for one in _LOWER])) + "+")
 
 
-def _lowercase(config: dict[str, Any]) -> Normalizer:
-    return lower
-
-
 def _strip_accents(config: dict[str, Any]) -> Normalizer:
     # The marks of Unicode 9.0.
     marks = uc.union(
-        uc.difference(uc.category("M"), uc.union(since_unicode_9(), uc.parse("111C9"))),
+        uc.difference(uc.category("M"), uc.union(uc.since_unicode_9(), uc.parse("111C9"))),
         uc.parse("1CF2-1CF3"),
     )
     return _substitute(compile_pattern(class_source(marks) + "+"), "")
@@ -254,7 +235,7 @@ def _bert(config: dict[str, Any]) -> Normalizer:
         )
     steps: list[Normalizer] = []
     if _flag(config, "clean_text", True):
-        formats = uc.difference(uc.category("Cf"), since_unicode_8())
+        formats = uc.difference(uc.category("Cf"), uc.since_unicode_8())
         control = uc.difference(
             uc.union(uc.category("Cc"), formats, uc.category("Co"), uc.parse("FFFD")),
             uc.parse("9-A D"),
@@ -267,11 +248,11 @@ def _bert(config: dict[str, Any]) -> Normalizer:
     if strip_accents:
         # The nonspacing marks of Unicode 8.0.
         marks = uc.union(
-            uc.difference(uc.category("Mn"), uc.union(since_unicode_8(), uc.parse("111C9"))),
+            uc.difference(uc.category("Mn"), uc.union(uc.since_unicode_8(), uc.parse("111C9"))),
             uc.parse("1734 1171E"),
         )
         steps += [
-            lambda text: unicode_form("NFD", text),
+            partial(unicode_form, "NFD"),
             _substitute(compile_pattern(class_source(marks) + "+"), ""),
         ]
     if lowercase:
@@ -330,10 +311,6 @@ def _nmt(config: dict[str, Any]) -> Normalizer:
         class_source(uc.parse("9-A C-D 1680 200B-200F 2028-2029 2581 FEFF FFFD"))
     )
     return _chain([_substitute(removed, ""), _substitute(spaces, " ")])
-
-
-def _byte_level(config: dict[str, Any]) -> Normalizer:
-    return byte_level
 
 
 # ------------------------------------------------------------------------------ SentencePiece's map
@@ -406,13 +383,13 @@ _KINDS: dict[str, Callable[[dict[str, Any]], Normalizer]] = {
     "NFD": _form("NFD"),
     "NFKC": _form("NFKC"),
     "NFKD": _form("NFKD"),
-    "Lowercase": _lowercase,
+    "Lowercase": lambda config: lower,
     "StripAccents": _strip_accents,
     "BertNormalizer": _bert,
     "Replace": _replace,
     "Prepend": _prepend,
     "Strip": _strip,
     "Nmt": _nmt,
-    "ByteLevel": _byte_level,
+    "ByteLevel": lambda config: byte_level,
     "Precompiled": _precompiled,
 }

@@ -8,6 +8,7 @@ Face `tokenizers` (pre_tokenizers/*.rs), including their quirks.
 the input and false after an added token; Metaspace with `prepend_scheme: "first"` depends on it.
 """
 
+import re
 from bisect import bisect_right
 from itertools import pairwise
 from typing import Any, Callable, Iterable, Iterator, Protocol
@@ -16,8 +17,7 @@ from ..decode.byte_level import ALPHABET
 from ..errors import TokenizerFormatError
 from ..patterns import unicode_classes as uc
 from ..patterns.compiler import Pattern, compile_pattern
-from ..patterns.unicode_classes import script, script_names, since_unicode_8, since_unicode_9
-from .byte_bpe import MAX_REMEMBERED_CHARACTERS, MAX_WORDS
+from .byte_bpe import Words
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 MAX_DEPTH = 16
@@ -25,11 +25,6 @@ MAX_DEPTH = 16
 # (text, whether it is the start of the input) → pieces
 Cut = Callable[[str, bool], list[str]]
 Span = tuple[int, int, bool]  # start, end, whether it is a match
-
-_SUPPORTED = (
-    "ByteLevel, Split, Metaspace, Digits, Punctuation, BertPreTokenizer, Whitespace, WhitespaceSplit, UnicodeScripts, "
-    "CharDelimiterSplit, FixedLength, Sequence"
-)
 
 # Numbers of Unicode 17, which Rust's char::is_numeric knows.
 _NEW_NUMERIC = uc.parse("11DE0-11DE9 16FF4-16FF6")
@@ -85,7 +80,7 @@ def _compile(config: dict[str, Any] | None, depth: int) -> Cut:
     build = _KINDS.get(kind) if isinstance(kind, str) else None
     if build is None:
         raise TokenizerFormatError(
-            f"the pre-tokenizer {kind!r:.60} is not supported; supported: {_SUPPORTED}"
+            f"the pre-tokenizer {kind!r:.60} is not supported; supported: {', '.join(_KINDS)}, Sequence"
         )
     return build(config)
 
@@ -103,12 +98,11 @@ def _sequence(config: dict[str, Any], depth: int) -> Cut:
     def cut(text: str, first: bool) -> list[str]:
         pieces = [text]
         for one in cuts:
-            before, pieces = (
-                pieces,
-                one.pieces(pieces, first)
-                if isinstance(one, _ByteLevel)
-                else _cut_all(one, pieces, first),
-            )
+            before = pieces
+            if isinstance(one, _ByteLevel):
+                pieces = one.pieces(pieces, first)
+            else:
+                pieces = _cut_all(one, pieces, first)
             # If a step removed the start of the text, the first piece no longer starts the input.
             first = first and bool(before and pieces) and before[0].startswith(pieces[0])
         return pieces
@@ -139,23 +133,12 @@ def byte_level(text: str) -> str:
     return text.encode("utf-8").decode("latin-1").translate(_BYTE_TABLE)
 
 
-class _Spellings(dict[str, str]):
-    # A cache of `byte_level`, bounded like `byte_bpe.Words`.
-    def __missing__(self, piece: str) -> str:
-        spelt = byte_level(piece)
-        if len(piece) <= MAX_REMEMBERED_CHARACTERS:
-            if len(self) >= MAX_WORDS:
-                self.clear()
-            self[piece] = spelt
-        return spelt
-
-
 class _ByteLevel:
     # A class, so that a Sequence can pass all pieces in one call, which is faster.
     def __init__(self, config: dict[str, Any]) -> None:
-        self._prefix = _flag(config, "add_prefix_space", True)
-        self._pattern = compile_pattern(GPT2_PATTERN) if _flag(config, "use_regex", True) else None
-        self._spell = _Spellings().__getitem__
+        self._prefix = flag(config, "add_prefix_space", True)
+        self._pattern = compile_pattern(GPT2_PATTERN) if flag(config, "use_regex", True) else None
+        self._spell = Words(byte_level).__getitem__
 
     def __call__(self, text: str, first: bool) -> list[str]:
         return self.pieces([text], first)
@@ -173,11 +156,12 @@ class _ByteLevel:
         return list(map(self._spell, pieces))
 
 
-def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
+def flag(config: dict[str, Any], name: str, default: bool, part: str = "pre-tokenizer") -> bool:
+    """Return what a part of the pipeline has for `name`, which must be true or false."""
     value = config.get(name, default)
     if not isinstance(value, bool):
         raise TokenizerFormatError(
-            f"the {config.get('type')} pre-tokenizer's {name!r} is {value!r:.60}; expected true or false"
+            f"the {config.get('type')} {part}'s {name!r} is {value!r:.60}; expected true or false"
         )
     return value
 
@@ -187,7 +171,7 @@ def _flag(config: dict[str, Any], name: str, default: bool) -> bool:
 
 def _split(config: dict[str, Any]) -> Cut:
     behaviour = config.get("behavior")
-    invert = _flag(config, "invert", False)
+    invert = flag(config, "invert", False)
     pattern = config.get("pattern")
     if isinstance(pattern, dict) and len(pattern) == 1:
         kind, source = next(iter(pattern.items()))
@@ -197,22 +181,21 @@ def _split(config: dict[str, Any]) -> Cut:
         raise TokenizerFormatError(
             f"the pattern of a Split pre-tokenizer is {pattern!r:.80}; expected {{'Regex': …}} or {{'String': …}}"
         )
-    if behaviour not in _BEHAVIOURS:
+    if behaviour not in _JOINED:
         raise _unsupported_behaviour("Split", behaviour)
     if kind == "String" and source:
-        return _cut_by_spans(lambda text: _string_spans(text, source), behaviour, invert)
+        matches = re.compile(re.escape(source)).finditer
+        return _cut_by_spans(lambda text: map(re.Match.span, matches(text)), behaviour, invert)
     return split_by(compile_pattern(source), behaviour, invert)
 
 
 def split_by(pattern: Pattern, behaviour: str, invert: bool = False) -> Cut:
-    """Return the function that cuts at the matches of a pattern, by one of `_BEHAVIOURS`.
+    """Return the function that cuts at the matches of a pattern, by one of `_JOINED`.
 
     >>> split_by(compile_pattern(","), "MergedWithPrevious")("a,b", True)
     ['a,', 'b']
     """
-    spans = _cut_by_spans(
-        lambda text: _with_gaps(pattern.spans(text), len(text)), behaviour, invert
-    )
+    spans = _cut_by_spans(pattern.spans, behaviour, invert)
     if behaviour == "Removed" and invert:
         return lambda text, first: pattern.findall(text)
     if behaviour != "Isolated" or pattern.nullable:
@@ -226,21 +209,29 @@ def split_by(pattern: Pattern, behaviour: str, invert: bool = False) -> Cut:
     return cut
 
 
-def _cut_by_spans(find: Callable[[str], Iterable[Span]], behaviour: str, invert: bool) -> Cut:
-    arrange = _BEHAVIOURS[behaviour]
+def _cut_by_spans(
+    find: Callable[[str], Iterable[tuple[int, int]]], behaviour: str, invert: bool
+) -> Cut:
+    joined, keeps_matches = _JOINED[behaviour], behaviour != "Removed"
 
     def cut(text: str, first: bool) -> list[str]:
-        spans = list(find(text))
-        if invert:
-            spans = [(begin, end, not is_match) for begin, end, is_match in spans]
-        return [text[begin:end] for begin, end in arrange(spans) if begin < end]
+        out: list[tuple[int, int]] = []
+        before = False
+        for begin, end, is_match in _with_gaps(find(text), len(text)):
+            is_match = is_match != invert
+            if out and (before, is_match) in joined:
+                out[-1] = (out[-1][0], end)
+            elif keeps_matches or not is_match:
+                out.append((begin, end))
+            before = is_match
+        return [text[begin:end] for begin, end in out if begin < end]
 
     return cut
 
 
 def _unsupported_behaviour(kind: str, behaviour: Any) -> TokenizerFormatError:
     return TokenizerFormatError(
-        f"the behavior {behaviour!r:.60} of a {kind} pre-tokenizer is not supported; supported: {', '.join(_BEHAVIOURS)}"
+        f"the behavior {behaviour!r:.60} of a {kind} pre-tokenizer is not supported; supported: {', '.join(_JOINED)}"
     )
 
 
@@ -255,65 +246,13 @@ def _with_gaps(matches: Iterable[tuple[int, int]], length: int) -> Iterator[Span
         yield at, length, False
 
 
-def _string_spans(text: str, needle: str) -> Iterator[Span]:
-    found = []
-    at = text.find(needle)
-    while at >= 0:
-        found.append((at, at + len(needle)))
-        at = text.find(needle, at + len(needle))
-    yield from _with_gaps(found, len(text))
-
-
-def _isolated(spans: list[Span]) -> list[tuple[int, int]]:
-    return [(begin, end) for begin, end, _ in spans]
-
-
-def _removed(spans: list[Span]) -> list[tuple[int, int]]:
-    return [(begin, end) for begin, end, is_match in spans if not is_match]
-
-
-def _contiguous(spans: list[Span]) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    before = False
-    for begin, end, is_match in spans:
-        if out and is_match == before:
-            out[-1] = (out[-1][0], end)
-        else:
-            out.append((begin, end))
-        before = is_match
-    return out
-
-
-def _merged_with_previous(spans: list[Span]) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    before = False
-    for begin, end, is_match in spans:
-        if out and is_match and not before:
-            out[-1] = (out[-1][0], end)
-        else:
-            out.append((begin, end))
-        before = is_match
-    return out
-
-
-def _merged_with_next(spans: list[Span]) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
-    after = False
-    for begin, end, is_match in reversed(spans):
-        if out and is_match and not after:
-            out[-1] = (begin, out[-1][1])
-        else:
-            out.append((begin, end))
-        after = is_match
-    return out[::-1]
-
-
-_BEHAVIOURS: dict[str, Callable[[list[Span]], list[tuple[int, int]]]] = {
-    "Isolated": _isolated,
-    "Removed": _removed,
-    "Contiguous": _contiguous,
-    "MergedWithPrevious": _merged_with_previous,
-    "MergedWithNext": _merged_with_next,
+# Neighbours that become one piece: whether the first is a match, and whether the second is.
+_JOINED: dict[str, tuple[tuple[bool, bool], ...]] = {
+    "Isolated": (),
+    "Removed": (),
+    "Contiguous": ((False, False), (True, True)),
+    "MergedWithPrevious": ((False, True),),
+    "MergedWithNext": ((True, False),),
 }
 
 
@@ -332,7 +271,7 @@ def class_source(ranges: uc.Ranges) -> str:
 def _digits(config: dict[str, Any]) -> Cut:
     numeric = _class_pattern(uc.union(uc.category("N"), _NEW_NUMERIC))
     return split_by(
-        numeric, "Isolated" if _flag(config, "individual_digits", False) else "Contiguous"
+        numeric, "Isolated" if flag(config, "individual_digits", False) else "Contiguous"
     )
 
 
@@ -342,32 +281,26 @@ def punctuation() -> uc.Ranges:
     The category is that of Unicode 8.0, from the crate unicode_categories. Two of its characters
     have left category P since.
     """
-    known = uc.difference(uc.category("P"), since_unicode_8())
+    known = uc.difference(uc.category("P"), uc.since_unicode_8())
     return uc.union(known, uc.parse("166D 111C9"), uc.ASCII_PUNCTUATION)
 
 
 def _punctuation(config: dict[str, Any]) -> Cut:
     behaviour = config.get("behavior", "Isolated")
-    if behaviour not in _BEHAVIOURS:
+    if behaviour not in _JOINED:
         raise _unsupported_behaviour("Punctuation", behaviour)
     return split_by(_class_pattern(punctuation()), behaviour)
+
+
+def _matches(source: str) -> Cut:
+    find = compile_split(source)
+    return lambda text, first: find(text)
 
 
 def _bert(config: dict[str, Any]) -> Cut:
     # Pieces are words between white space, and single punctuation characters.
     words = uc.complement(uc.union(punctuation(), uc.WHITE_SPACE))
-    pattern = compile_pattern(f"{class_source(words)}+|{class_source(punctuation())}")
-    return lambda text, first: pattern.findall(text)
-
-
-def _whitespace(config: dict[str, Any]) -> Cut:
-    pattern = compile_pattern(r"\w+|[^\w\s]+", "rust")
-    return lambda text, first: pattern.findall(text)
-
-
-def _whitespace_split(config: dict[str, Any]) -> Cut:
-    pattern = compile_pattern(r"\S+")
-    return lambda text, first: pattern.findall(text)
+    return _matches(f"{class_source(words)}+|{class_source(punctuation())}")
 
 
 def _char_delimiter(config: dict[str, Any]) -> Cut:
@@ -401,13 +334,13 @@ def _metaspace(config: dict[str, Any]) -> Cut:
         raise TokenizerFormatError(
             f"the prepend_scheme {scheme!r:.60} of a Metaspace pre-tokenizer is not supported; supported: always, first, never"
         )
-    if _flag(config, "add_prefix_space", True) is False:
+    if flag(config, "add_prefix_space", True) is False:
         if config.get("prepend_scheme") not in (None, "never"):
             raise TokenizerFormatError(
                 "a Metaspace pre-tokenizer with add_prefix_space false has a prepend_scheme other than never"
             )
         scheme = "never"
-    split = _flag(config, "split", True)
+    split = flag(config, "split", True)
 
     def cut(text: str, first: bool) -> list[str]:
         text = text.replace(" ", mark)
@@ -429,8 +362,8 @@ def _metaspace(config: dict[str, Any]) -> Cut:
 def _unicode_scripts(config: dict[str, Any]) -> Cut:
     # One set for each script; Han, Hiragana and Katakana share one. Spaces and characters that are
     # not in Unicode 9 have no script.
-    young = since_unicode_9()
-    sets = {name: uc.difference(script(name) or (), young) for name in script_names()}
+    young = uc.since_unicode_9()
+    sets = {name: uc.difference(uc.script(name) or (), young) for name in uc.script_names()}
     sets["han"] = uc.union(
         sets["han"], sets.pop("hiragana"), sets.pop("katakana"), ((0x30FC, 0x30FC),)
     )
@@ -466,8 +399,8 @@ _KINDS: dict[str, Callable[[dict[str, Any]], Cut]] = {
     "Digits": _digits,
     "Punctuation": _punctuation,
     "BertPreTokenizer": _bert,
-    "Whitespace": _whitespace,
-    "WhitespaceSplit": _whitespace_split,
+    "Whitespace": lambda config: _matches(r"\w+|[^\w\s]+"),
+    "WhitespaceSplit": lambda config: _matches(r"\S+"),
     "UnicodeScripts": _unicode_scripts,
     "CharDelimiterSplit": _char_delimiter,
     "FixedLength": _fixed_length,

@@ -161,10 +161,8 @@ class _Pieces:
         self.plain = plain
         self.skips = options.get("skip_special_tokens", True)
         self.asked: list[int] = []  # of `plain`
-        self.text: tuple[int, str] = (
-            0,
-            "",
-        )  # for how many of `asked`, and their text with special tokens skipped
+        # For how many of `asked`, and their text with special tokens skipped.
+        self.text: tuple[int, str] = 0, ""
 
     def are_shown(self) -> bool:
         """Return whether the plain tokens that were asked for are still plain."""

@@ -6,7 +6,7 @@ bytes. Source: llama.cpp (llama-vocab.cpp, llm_tokenizer_spm_session).
 """
 
 from itertools import chain
-from typing import Iterable, Sequence
+from typing import Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
 from .byte_bpe import Rank, Words, merge
@@ -56,15 +56,8 @@ class ScoreMerger:
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text with spaces as `▁`."""
-        return (
-            list(chain.from_iterable(map(self._words.__getitem__, self._seams.split(text))))
-            if text
-            else []
-        )
-
-    def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of all pieces, joined."""
-        return list(chain.from_iterable(map(self.encode, pieces)))
+        parts = self._seams.split(text) if text else []
+        return list(chain.from_iterable(map(self._words.__getitem__, parts)))
 
     def _encode_segment(self, text: str) -> tuple[int, ...]:
         ids: list[int] = []

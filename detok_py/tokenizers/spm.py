@@ -8,13 +8,13 @@ have there. An id that is another piece of the model is an error: the library of
 its pieces other ids than the file does.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..decode.vocabulary import Vocabulary
 from ..errors import TokenizerFormatError
 from .hf_document import Json
-from .hf_json import named_ids, read_beside
+from .hf_json import named_ids, piece_of, read_beside
 from .spm_file import BYTE, CONTROL, FAMILIES, MAX_TOKENS, Model, read_model
 from .tokenizer import Encode, Tokenizer
 
@@ -53,7 +53,7 @@ def read(data: bytes, what: str, content: Callable[[str], bytes | None], folder:
         eos_ids=ends,
         whole_runs=True,
         bos_id=bos,
-        piece_of=partial(_piece, {i: entry["content"] for entry, i in found}, model.pieces),
+        piece_of=partial(piece_of, {i: entry["content"] for entry, i in found}, model.pieces),
     )
 
 
@@ -91,10 +91,6 @@ def _strip(model: Model) -> str:
     if model.remove_extra_whitespaces:
         return "all"
     return "one" if model.add_dummy_prefix else "none"
-
-
-def _piece(contents: Mapping[int, str], pieces: Sequence[str], i: int) -> str | None:
-    return contents.get(i, pieces[i] if i < len(pieces) else None)
 
 
 def _make_encode(

@@ -21,6 +21,7 @@ from .charsmap import CharacterMap
 from .seams import SpaceSeams
 from .spm_file import BPE, BYTE, NORMAL, UNIGRAM, UNUSED, USER_DEFINED, Model
 from .tokenizer import Encode
+from .unigram import lengths_of
 
 SPACE = "▁"
 UNKNOWN_PENALTY = 10.0
@@ -165,19 +166,16 @@ class Normalizer:
         assert self._map is not None
         if len(self._memo) > 1 << 16:
             self._memo.clear()
-        found, goes_on = self._map.longest(pair.encode())
-        if not goes_on:
-            if found is None or found[1] == len(pair[0].encode()):
-                self._memo[pair] = pair[0] if found is None else found[0]
-            return (
-                (pair[0], 1)
-                if found is None
-                else (found[0], len(pair.encode()[: found[1]].decode()))
-            )
-        found, _ = self._map.longest(text[at : at + 64].encode())
+        part = pair
+        found, goes_on = self._map.longest(part.encode())
+        if goes_on:
+            part = text[at : at + 64]
+            found, _ = self._map.longest(part.encode())
+        elif found is None or found[1] == len(pair[0].encode()):
+            self._memo[pair] = pair[0] if found is None else found[0]
         if found is None:
-            return text[at], 1
-        return found[0], len(text[at : at + 64].encode()[: found[1]].decode())
+            return pair[0], 1
+        return found[0], len(part.encode()[: found[1]].decode())
 
 
 class Unigram:
@@ -194,13 +192,7 @@ class Unigram:
         self._unknown = model.unk_id
         self._unknown_score = _single(min(normal, default=0.0) - UNKNOWN_PENALTY)
         self._longest = max(map(len, self._ids), default=1)
-        lengths: dict[str, set[int]] = {}
-        for piece in self._ids:
-            lengths.setdefault(piece[:2], set()).add(len(piece))
-        self._lengths = {
-            start: tuple(sorted(found | (lengths.get(start[0], set()) if start[1:] else set())))
-            for start, found in lengths.items()
-        }
+        self._lengths = lengths_of(self._ids)
         # Where no piece has a space inside, every way to cut a text begins a piece there.
         inside = any(SPACE in piece[1:] for piece in self._ids)
         self._seams = None if inside else SpaceSeams(SPACE, ())

@@ -7,6 +7,7 @@ decoding need.
 
 from array import array
 from collections.abc import Mapping
+from struct import unpack_from
 from typing import Any, NamedTuple
 
 from ..decode.item_stages import byte_of
@@ -119,7 +120,7 @@ def _read_piece(data: bytes, what: str) -> tuple[str, float, int]:
     """Return the text, score and type of a piece."""
     size = data[1] if len(data) > 1 else 0
     if data[:1] == b"\x0a" and size < 128 and len(data) == size + 7 and data[size + 2] == 0x15:
-        inner: dict[int, Any] = {1: data[2 : size + 2], 2: _float(data[size + 3 :])}
+        inner: dict[int, Any] = {1: data[2 : size + 2], 2: unpack_from("<f", data, size + 3)[0]}
     else:
         inner = dict(fields(data, what))
     score, kind = inner.get(2, 0.0), inner.get(3, NORMAL)
@@ -130,13 +131,6 @@ def _read_piece(data: bytes, what: str) -> tuple[str, float, int]:
             f"expected 1 to {MAX_PIECE} characters and a number"
         )
     return piece, score, kind
-
-
-def _float(data: bytes) -> float:
-    return array("f", data)[0] if _LITTLE else array("f", data[::-1])[0]
-
-
-_LITTLE = array("H", [1]).tobytes() == b"\x01\x00"
 
 
 def _text(value: Any, what: str) -> str:

@@ -37,6 +37,16 @@ def read_all(file: BinaryIO, what: str) -> bytes:
     return file.read()
 
 
+def as_text(data: bytes, what: str) -> str:
+    """Return the text of a file. Raises TokenizerFormatError if it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise TokenizerFormatError(
+            f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
+        ) from None
+
+
 def loads(data: bytes, what: str, constants: bool = False) -> Any:
     """Return the value of a JSON document; errors call it `what`. `constants` admits NaN and
     Infinity, which Python writes into config.json.
@@ -50,14 +60,10 @@ def loads(data: bytes, what: str, constants: bool = False) -> Any:
     check_structure(data, what)
     try:
         return json.loads(
-            data.decode(),
+            as_text(data, what),
             parse_float=rust_float,
             parse_constant=float if constants else lambda name: _refuse(name, what),
         )
-    except UnicodeDecodeError as error:
-        raise TokenizerFormatError(
-            f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
-        ) from None
     except TokenizerFormatError:
         raise
     except ValueError as error:  # JSONDecodeError, or an integer of too many digits

@@ -123,11 +123,8 @@ def _special(entries: Any, room: Any, what: str) -> list[str]:
     elif isinstance(entries, list):
         names = [""] * len(entries)
         for entry in entries:
-            rank, name = (
-                (entry.get("rank"), entry.get("token_str"))
-                if isinstance(entry, dict)
-                else (None, None)
-            )
+            said = entry if isinstance(entry, dict) else {}
+            rank, name = said.get("rank"), said.get("token_str")
             if (
                 type(rank) is not int
                 or not 0 <= rank < len(names)

@@ -75,16 +75,14 @@ def _template(config: dict[str, Any]) -> tuple[list[int], list[int]]:
         raise TokenizerFormatError(
             "the template has no 'single' list or no 'special_tokens'; expected both"
         )
-    before: list[int] = []
-    after: list[int] = []
-    seen = False
+    around: list[list[int]] = [[]]  # the ids before the text, then those after it
     for item in single:
         if isinstance(item, dict) and "Sequence" in item:
-            if seen:
+            around.append([])
+            if len(around) > 2:
                 raise TokenizerFormatError(
                     "the template contains the text twice; supported: one sequence A"
                 )
-            seen = True
             continue
         try:
             ids = tokens[item["SpecialToken"]["id"]]["ids"]
@@ -96,12 +94,9 @@ def _template(config: dict[str, Any]) -> tuple[list[int], list[int]]:
             raise TokenizerFormatError(
                 f"the template's ids for {item!r:.60} are not a list of integers"
             )
-        if seen:
-            after += ids
-        else:
-            before += ids
-    if not seen:
+        around[-1] += ids
+    if len(around) < 2:
         raise TokenizerFormatError(
             "the template does not contain the text; expected one sequence A"
         )
-    return before, after
+    return around[0], around[1]

@@ -220,10 +220,10 @@ def _numbered(special: SpecialTokens, free: int) -> dict[str, int]:
     """
     if isinstance(special, str):
         raise TypeError(f"special_tokens is a list of names or a mapping, not the name {special!r}")
-    pairs = (
-        special.items() if isinstance(special, Mapping) else zip(special, range(free, MAX_TOKENS))
-    )
-    out = dict(pairs)
+    if isinstance(special, Mapping):
+        out = dict(special)
+    else:
+        out = dict(zip(special, range(free, MAX_TOKENS)))
     for name, i in out.items():
         if not isinstance(name, str) or not name or type(i) is not int or not 0 <= i < MAX_TOKENS:
             raise TokenizerFormatError(

@@ -6,16 +6,15 @@ formed in the order of Hugging Face `tokenizers` (models/unigram/model.rs) and t
 sums wins, so ties are broken the same way.
 """
 
-from itertools import chain
 from typing import Iterable, Sequence
 
 from ..errors import TokenizerFormatError, VocabularyError
-from .byte_bpe import Words
+from .byte_bpe import WordEncoder
 
 UNKNOWN_PENALTY = 10.0
 
 
-class UnigramEncoder:
+class UnigramEncoder(WordEncoder):
     """Encode a piece by the scores of its tokens.
 
     `vocab[i]` is the `(token, score)` of id i. If `unk_id` is None, a character that no token
@@ -41,21 +40,13 @@ class UnigramEncoder:
             self._ids: dict[str, int] = dict(zip(tokens, range(len(tokens))))
             self._scores: dict[str, float] = dict(zip(tokens, scores))
             self._unknown_score = min(scores, default=0.0) - UNKNOWN_PENALTY
-            self._lengths = _lengths(tokens)
+            self._lengths = lengths_of(tokens)
             self._unknown_text = tokens[unk_id] if unk_id is not None else None
         except (TypeError, ValueError):
             raise TokenizerFormatError(
                 "an entry of the Unigram vocabulary is not a pair; expected (token, score)"
             ) from None
-        self._words = Words(self._encode_piece)
-
-    def encode(self, piece: str) -> list[int]:
-        """Return the ids of one piece."""
-        return list(self._words[piece])
-
-    def encode_all(self, pieces: Iterable[str]) -> list[int]:
-        """Return the ids of all pieces, joined; faster than `encode` for each."""
-        return list(chain.from_iterable(map(self._words.__getitem__, pieces)))
+        super().__init__(self._encode_piece)
 
     def _encode_piece(self, piece: str) -> tuple[int, ...]:
         score_of = self._scores.get
@@ -130,17 +121,14 @@ class UnigramEncoder:
         return [self._unk_id] if self._unk_id is not None else []
 
 
-def _lengths(tokens: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    # Maps the first two characters of a token (or the last one of a piece) to the lengths of the
-    # tokens that begin with them, ascending. A trie of Python objects would take hundreds of MB.
+def lengths_of(tokens: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return the lengths, ascending, of the tokens that begin with two characters, or with the last
+    one of a piece. A trie of Python objects would take hundreds of MB.
+    """
     short: dict[str, set[int]] = {}
     for token in set(tokens):
         if token:
             short.setdefault(token[:2], set()).add(len(token))
-    out = {
-        start: tuple(sorted(found | short.get(start[0], set())))
-        for start, found in short.items()
-        if len(start) == 2
+    return {
+        start: tuple(sorted(found | short.get(start[0], set()))) for start, found in short.items()
     }
-    out.update((start, (1,)) for start in short if len(start) == 1)
-    return out

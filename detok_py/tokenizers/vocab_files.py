@@ -15,7 +15,7 @@ from ..patterns.known import QWEN
 from .hf_added import added_token
 from .hf_document import Json
 from .hf_json import build, read_beside
-from .strict_json import loads
+from .strict_json import as_text, loads
 from .tokenizer import Tokenizer
 
 # The classes that cut a text as GPT-2 does, those of them that put <s> and </s> around it, and
@@ -79,7 +79,7 @@ def read_words(
     """Return the tokenizer of the bytes of a vocab.txt, which has a token on each line."""
     beside, more = read_beside(content, folder)
     config = beside["tokenizer_config.json"]
-    lines = _text(data, what).split("\n")
+    lines = as_text(data, what).split("\n")
     if not lines[-1]:
         del lines[-1]
     table = {line.rstrip(): i for i, line in enumerate(lines)}
@@ -170,7 +170,7 @@ def _template(around: tuple[str | None, str | None], table: Any) -> Json | None:
 
 def _merges(data: bytes) -> list[list[str]]:
     """Return the pairs of a merges.txt, which begins with a line about its version."""
-    lines = _text(data, "merges.txt").split("\n")
+    lines = as_text(data, "merges.txt").split("\n")
     pairs = [
         line.removesuffix("\r").split(" ") for line in lines if not line.startswith("#version")
     ]
@@ -182,12 +182,3 @@ def _merges(data: bytes) -> list[list[str]]:
                 f"merges.txt: merge {at} has {len(pair)} parts: {' '.join(pair)[:60]!r}; expected two pieces separated by a space"
             )
     return pairs
-
-
-def _text(data: bytes, what: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise TokenizerFormatError(
-            f"{what} is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}; save it as UTF-8"
-        ) from None

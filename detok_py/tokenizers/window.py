@@ -198,13 +198,8 @@ def _held_limit(tokenizer: Any) -> int:
         ids = tokenizer.encode("🌶")
         ids = list(getattr(ids, "ids", ids))
         unfinished = tokenizer.decode(ids[:-1])
-        return (
-            1
-            if len(ids) > 3
-            and unfinished.endswith(REPLACEMENT)
-            and REPLACEMENT * 2 not in unfinished
-            else 3
-        )
+        one = unfinished.endswith(REPLACEMENT) and REPLACEMENT * 2 not in unfinished
+        return 1 if one and len(ids) > 3 else 3
     except Exception:  # no encode, or one that takes something else
         return 3
 

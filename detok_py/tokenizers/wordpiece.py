@@ -5,18 +5,18 @@ token. Tokens inside a word have a prefix (`##ing`, BERT). In GGUF "bert" vocabu
 token of a word has one instead (`▁play`, `ing`): llama.cpp puts a phantom space before each word.
 """
 
-from itertools import chain
-from typing import Iterable, Mapping
+from typing import Mapping
 
 from ..errors import TokenizerFormatError, VocabularyError
-from .byte_bpe import Words
+from .byte_bpe import WordEncoder
 
 
-class WordPieceEncoder:
+class WordPieceEncoder(WordEncoder):
     """Encode words greedily, longest token first.
 
     `prefix` marks tokens inside a word. `phantom_space` ("▁"), an alternative to it, is put before
     each word. A word of more than `max_chars` characters is the unknown token (None: no limit).
+    Encoding raises VocabularyError if a word needs an unknown token and the vocabulary has none.
 
     >>> wp = WordPieceEncoder({"[UNK]": 0, "play": 1, "##ing": 2, "##s": 3}, "[UNK]")
     >>> wp.encode("playing"), wp.encode("plays"), wp.encode("played")
@@ -46,18 +46,7 @@ class WordPieceEncoder:
         self._phantom_space = phantom_space
         self._max_chars = max_chars
         self._longest = max(map(len, vocab), default=0)
-        self._words = Words(self._encode_word)
-
-    def encode(self, word: str) -> list[int]:
-        """Return the ids of one word.
-
-        Raises VocabularyError if it needs an unknown token and the vocabulary has none.
-        """
-        return list(self._words[word])
-
-    def encode_all(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of all words, joined; faster than `encode` for each."""
-        return list(chain.from_iterable(map(self._words.__getitem__, words)))
+        super().__init__(self._encode_word)
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
         if not word:
