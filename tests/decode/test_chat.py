@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from laws.oracle import characters
 
 from detok_py.decode.artifacts import ArtifactSearch
 from detok_py.decode.chat import ChatStream
@@ -179,11 +180,7 @@ def test_a_stop_string_that_waited_within_the_first_tokens_ends_nothing_behind_i
     assert (c.feed([THINK, UNTHINK, LINE]), c.stopped) == ([], "\n")
 
 
-def characters(deltas: list[Delta]) -> list[tuple[str, str]]:
-    return [(channel, character) for channel, text in deltas for character in text]
-
-
-def text_until(c: ChatStream, ids: list[int]) -> list[tuple[str, str]]:
+def text_until(c: ChatStream, ids: list[int]) -> Any:
     return characters([delta for i in ids for delta in c.push(i)] + c.flush())
 
 
@@ -459,7 +456,7 @@ def test_a_list_that_its_owner_changes_later_changes_nothing() -> None:
     tags[0][0] = "!"
     stop_ids[0].append(BANG)
     for each in (c.copy(), c):
-        assert characters(each.feed([THINK, BANG])) == [("reasoning", "!")]
+        assert each.feed([THINK, BANG]) == [("reasoning", "!")]
         assert (each.feed([UNTHINK, ST, OP]), each.stopped) == ([], "STOP")
 
 
@@ -666,7 +663,9 @@ def test_a_reset_to_an_unknown_id_leaves_the_answer_as_it_is() -> None:
         assert c.push(REST) == [("reasoning", "😀")]
 
 
-def test_an_added_id_that_has_no_piece_is_no_marker() -> None:
-    v = Vocabulary.from_bytes([b"a", b"<think>"], special_ids=[1], added_ids=[1, 9])
+@pytest.mark.parametrize("beyond", [False, True], ids=["a hole", "beyond the vocabulary"])
+def test_an_added_id_that_has_no_piece_is_no_marker(beyond: bool) -> None:
+    tokens = [b"a", b"<think>", None]
+    v = Vocabulary.from_bytes(tokens, special_ids=[1], added_ids=[1, 9 if beyond else 2])
     c = ChatStream(Detokenizer(v), format="qwen3_hermes")
     assert c.feed([1, 0]) == [("reasoning", "a")]

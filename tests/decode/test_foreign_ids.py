@@ -42,25 +42,21 @@ IDS = st.lists(st.integers(0, 4), max_size=12)
 KINDS = st.sampled_from([int, Scalar, Unhashable])
 
 
-def stream_of(vocabulary, **options):
-    return Detokenizer(vocabulary, **options)
-
-
 @given(
     st.sampled_from([BYTES, PIECES]), st.lists(st.tuples(st.integers(0, 4), KINDS)), st.booleans()
 )
 def test_an_id_of_any_integer_type_gives_the_text_of_the_int(vocabulary, given_ids, spans):
     ids = [i for i, _ in given_ids]
     foreign = [kind(i) for i, kind in given_ids]
-    plain = stream_of(vocabulary, spans=spans)
-    pushed = stream_of(vocabulary, spans=spans)
+    plain = Detokenizer(vocabulary, spans=spans)
+    pushed = Detokenizer(vocabulary, spans=spans)
     assert [pushed.push(i) for i in foreign] == [plain.push(i) for i in ids]
-    assert stream_of(vocabulary, spans=spans).feed(foreign) == stream_of(vocabulary).feed(ids)
+    assert Detokenizer(vocabulary, spans=spans).feed(foreign) == Detokenizer(vocabulary).feed(ids)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), KINDS)), st.sampled_from([(), (3,), ((0, 1),)]))
 def test_an_id_of_any_integer_type_ends_an_answer(given_ids, stop_ids):
-    chats = [ChatStream(stream_of(BYTES), stop_ids=stop_ids) for _ in range(3)]
+    chats = [ChatStream(Detokenizer(BYTES), stop_ids=stop_ids) for _ in range(3)]
     ids = [i for i, _ in given_ids]
     foreign = [kind(i) for i, kind in given_ids]
     expected = "".join(delta.text for i in ids for delta in chats[0].push(i))
@@ -74,14 +70,14 @@ def test_settings_take_ids_of_any_integer_type():
     assert vocabulary.special_ids == vocabulary.eos_ids == {4}
     assert vocabulary.token_bytes(Unhashable(3)) == b" x"
     for options in ({"eos_ids": [Scalar(3)]}, {"stop_ids": [Scalar(3)]}):
-        chat = ChatStream(stream_of(BYTES), **options)
+        chat = ChatStream(Detokenizer(BYTES), **options)
         chat.push(3)
         assert chat.finish_reason
 
 
 def test_the_shared_tables_do_not_grow_by_a_repeated_id():
     vocabulary = Vocabulary.from_bytes(TOKENS)
-    t = stream_of(vocabulary)
+    t = Detokenizer(vocabulary)
     for _ in range(100):
         t.push(Scalar(0))
         t.feed([Scalar(1), Scalar(2)])
@@ -92,7 +88,7 @@ def test_the_shared_tables_do_not_grow_by_a_repeated_id():
 
 @pytest.mark.parametrize("wrong", [[0], "0", None, 2.5, 2.0, float("inf"), b"0", {}, 3 + 0j])
 def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
-    t = stream_of(BYTES)
+    t = Detokenizer(BYTES)
     t.push(1)
     chat = ChatStream(t)
     for refused in (t.push, chat.push, lambda i: t.feed([2, i]), lambda i: chat.feed([2, i])):
@@ -106,7 +102,7 @@ def test_what_is_no_integer_is_refused_and_changes_nothing(wrong):
 
 @pytest.mark.parametrize("vocabulary", [BYTES, PIECES])
 def test_a_float_is_no_id_even_if_a_table_would_find_it(vocabulary):
-    t = stream_of(vocabulary)
+    t = Detokenizer(vocabulary)
     for _ in range(2):  # the second time the ids are in the tables
         for wrong in (lambda: t.push(0.0), lambda: t.feed([0, 0.0]), lambda: t.feed([0, 4.0])):
             with pytest.raises(VocabularyError, match="an integer, not [04].0"):
@@ -119,10 +115,10 @@ def test_a_float_is_no_id_even_if_a_table_would_find_it(vocabulary):
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_bytes_are_no_list_of_ids(kind):
-    t = stream_of(BYTES)
+    t = Detokenizer(BYTES)
     t.push(1)
     data = kind(bytes([2, 3]))
-    for refused in (t.feed, t.reset, lambda ids: stream_of(BYTES, prompt_ids=ids)):
+    for refused in (t.feed, t.reset, lambda ids: Detokenizer(BYTES, prompt_ids=ids)):
         with pytest.raises(TypeError, match="list of token ids, not " + kind.__name__):
             refused(data)
     with pytest.raises(TypeError, match="eos_ids is a list of token ids"):
@@ -131,13 +127,13 @@ def test_bytes_are_no_list_of_ids(kind):
 
 def test_true_is_no_id_in_a_setting():
     with pytest.raises(VocabularyError, match="an integer, not True"):
-        ChatStream(stream_of(BYTES), eos_ids=[True])
+        ChatStream(Detokenizer(BYTES), eos_ids=[True])
     with pytest.raises(VocabularyError, match="an integer, not True"):
         Vocabulary.from_bytes(TOKENS, eos_ids=[True])
 
 
 def test_a_foreign_id_after_the_end_is_refused_as_any():
-    t = stream_of(BYTES)
+    t = Detokenizer(BYTES)
     t.flush()
     with pytest.raises(StreamEndedError):
         t.push(Scalar(0))

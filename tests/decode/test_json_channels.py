@@ -122,7 +122,9 @@ def test_a_number_or_a_word_is_complete_where_json_has_it() -> None:
         '1"a"',
     ]
     for text in {word[:end] for word in words for end in range(1, 6)}:
-        chat = stream_of_bytes(text)
+        chat = ChatStream(StreamingDetokenizer(), format="json")
+        for c in text.encode():
+            chat.feed(bytes([c]))
         chat.flush()
         try:
             json.loads(text)
@@ -130,13 +132,6 @@ def test_a_number_or_a_word_is_complete_where_json_has_it() -> None:
             assert not chat.complete, text
         else:
             assert chat.complete, text
-
-
-def stream_of_bytes(text: str) -> ChatStream[Any]:
-    chat = ChatStream(StreamingDetokenizer(), format="json")
-    for c in text.encode():
-        chat.feed(bytes([c]))
-    return chat
 
 
 def test_a_copy_goes_on_inside_a_string_and_a_stop_behind_the_value_counts() -> None:

@@ -5,7 +5,7 @@ where it would take long to make.
 import itertools
 
 import pytest
-from laws.oracle import Certain, common
+from laws.oracle import Certain, left_out
 
 from detok_py.decode.machine import make_machine
 from detok_py.decode.rules import CLEAN_UP
@@ -32,8 +32,7 @@ def test_a_machine_puts_out_what_is_certain_behind_any_prompt(make):
 
         def behind(text, known=known, final=final):
             if text not in final:
-                out = whole(make, text)
-                final[text] = out[len(common(known, out)) :]
+                final[text] = left_out(known, whole(make, text))
             return final[text]
 
         certain = Certain(behind, "ab x", 4)

@@ -17,15 +17,6 @@ from detok_py import (
 from detok_py.decode.utf8 import decode_utf8, second_byte_range, subparts
 
 
-def fed(pushes: list[bytes], errors: str = "replace") -> list[str]:
-    stream = StreamingDetokenizer(errors)
-    return [stream.feed(push) for push in pushes] + [stream.flush()]
-
-
-def one_by_one(data: bytes) -> list[bytes]:
-    return [data[i : i + 1] for i in range(len(data))]
-
-
 def test_holds_half_a_character():
     stream = StreamingDetokenizer()
     assert stream.feed(b"\xf0\x9f") == ""
@@ -63,6 +54,7 @@ def test_flush_ends_the_stream_and_reset_begins_another():
     assert stream.feed(b"") == ""
     with pytest.raises(StreamEndedError, match="reset"):
         stream.feed(b"\xbd\xa0")
+    assert issubclass(StreamEndedError, RuntimeError)
     stream.reset()
     assert stream.feed(b"\xbd\xa0") == "\ufffd\ufffd"
 
@@ -89,16 +81,19 @@ def test_copies_are_independent():
     st.sampled_from(["replace", "ignore", "backslashreplace"]),
 )
 def test_any_cutting_gives_what_the_whole_gives(chunks, errors):
-    assert "".join(fed(chunks, errors)) == b"".join(chunks).decode("utf-8", errors)
+    stream = StreamingDetokenizer(errors)
+    assert "".join([*map(stream.feed, chunks), stream.flush()]) == b"".join(chunks).decode(
+        "utf-8", errors
+    )
 
 
 @given(st.binary(max_size=12))
 def test_the_state_goes_through_json_at_every_byte(data):
     stream, shown = StreamingDetokenizer(), ""
-    for byte in one_by_one(data):
+    for byte in data:
         again = StreamingDetokenizer()
         again.load(json.loads(json.dumps(stream.save())))
-        shown += again.feed(byte)
+        shown += again.feed(bytes([byte]))
         stream = again
     assert shown + stream.flush() == data.decode("utf-8", "replace")
 

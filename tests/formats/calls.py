@@ -157,11 +157,11 @@ def array_calls(text: str, i: int, close: str, item: Any = object_call) -> Read:
             return calls, i
 
 
-def json_object(close: str, item: Any = object_call) -> Reader:
+def json_object(close: str) -> Reader:
     """Return a reader of one object, which `close` ends."""
 
     def read(text: str, i: int, known: Context) -> Read:
-        call, i = item(text, skip_space(text, i), close)
+        call, i = object_call(text, skip_space(text, i), close)
         return [call], after(text, i, close)
 
     return read

@@ -63,7 +63,7 @@ def test_the_format_of_the_tokenizer_and_the_start_of_the_prompt_are_found() -> 
     chat = ChatStream(tokenizer.detokenizer(prompt))
     assert said(chat, ids) == [("reasoning", "Hm"), ("tool_call", ""), ("tool_call", '{"a": 1}')]
     assert [(call.name, call.arguments) for call in chat.calls] == [("f", '{"a": 1}')]
-    assert chat.finish_reason == "tool_calls"
+    assert chat.finish_reason == chat.copy().finish_reason == "tool_calls"
     # Behind another prompt the same stream begins elsewhere.
     chat.reset(plain)
     assert said(chat, ids)[0] == ("content", "Hm")

@@ -184,36 +184,6 @@ def test_no_stop_ends_inside_the_arguments_of_a_call(stop: str) -> None:
     assert ("".join([delta.text for delta in shown]).strip(), chat.finish_reason) == ("So", "stop")
 
 
-def test_text_that_is_no_token_is_markup_in_a_stream_of_bytes() -> None:
-    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
-    said = chat.feed(b'<think>\nHm</think>Hi <tool_call>{"name": "f", "arguments": {}}</tool_call>')
-    assert [tuple(delta) for delta in said] == [
-        ("reasoning", "Hm"),
-        ("content", "Hi "),
-        ("tool_call", ""),
-        ("tool_call", "{}"),
-    ]
-    assert [(call.name, call.arguments, call.complete) for call in chat.calls] == [
-        ("f", "{}", True)
-    ]
-
-
-def test_the_end_of_a_turn_behind_a_call_says_so() -> None:
-    pieces = units(
-        pieces_of('⟦<tool_call>⟧{"name": "f", "arguments": {}}⟦</tool_call>⟧⟦<|im_end|>⟧')
-    )
-    vocabulary, ids = vocabulary_of("qwen3_hermes", pieces)
-    chat = chat_of({"format": "qwen3_hermes"}, vocabulary)
-    chat.feed(ids)
-    assert chat.finish_reason == "tool_calls"
-    assert chat.copy().finish_reason == "tool_calls"
-
-
-def test_only_text_where_no_format_is_wanted() -> None:
-    chat = ChatStream(StreamingDetokenizer(), format=None)
-    assert chat.feed(b"<think>a</think>") == [("content", "<think>a</think>")]
-
-
 def test_what_is_not_possible_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="format must be None, 'auto', 'json' or one of apertus"):
         ChatStream(StreamingDetokenizer(), format="qwen")
@@ -282,20 +252,6 @@ def test_text_of_a_call_that_half_a_character_makes_certain_has_the_number_of_th
     assert shown.calls == [["f", chat.calls[0].arguments]]
 
 
-@pytest.mark.parametrize(
-    "text", ["", '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>']
-)
-def test_what_opens_behind_a_stop_leaves_no_trace(text) -> None:
-    """Not in a copy either, though the reader stands inside of the call's arguments."""
-    behind = '<tool_call>\n{"name": "rm", "arguments": {"t": "<'
-    chat = ChatStream(StreamingDetokenizer(), stop=["STOP"], format="qwen3_hermes")
-    chat.feed(f"{text}Hi STOP{behind}".encode())
-    for one in (chat, chat.copy()):
-        calls = [(call.name, call.arguments, call.complete) for call in one.calls]
-        assert calls == ([("f", '{"a": 1}', True)] if text else [])
-        assert (one.open_call, one.held_text) == (None, "")
-
-
 @pytest.mark.parametrize("looks", [False, True])
 def test_what_a_call_has_shown_early_is_in_its_arguments_once(looks) -> None:
     """A "<" may begin the closing tag: it is shown when both ways have it in common."""
@@ -310,16 +266,25 @@ def test_what_a_call_has_shown_early_is_in_its_arguments_once(looks) -> None:
     assert [call.arguments for call in chat.calls] == shown == ['{"a": "1 < 2 < 3"}', "{}"]
 
 
+CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_a_call_behind_a_stop_is_no_call_however_the_text_is_cut(size) -> None:
-    call = '<tool_call>\n{"name": "NAME", "arguments": {"a": 1}}\n</tool_call>'
-    data = f"{call.replace('NAME', 'f')}Hi STOP{call.replace('NAME', 'rm')}".encode()
+@pytest.mark.parametrize("behind", ['<tool_call>\n{"name": "rm", "arguments": {"t": "<', CALL])
+@pytest.mark.parametrize("before", ["", CALL])
+def test_a_call_behind_a_stop_leaves_no_trace_however_the_text_is_cut(
+    before: str, behind: str, size: int
+) -> None:
+    """Not in a copy either, though the reader may stand inside of the call's arguments."""
+    data = f"{before}Hi STOP{behind}".encode()
     chat = ChatStream(StreamingDetokenizer(), stop=["STOP"], format="qwen3_hermes")
     for at in range(0, len(data), size):
         chat.feed(data[at : at + size])
-    assert chat.flush() == []
-    assert [(each.name, each.complete) for each in chat.calls] == [("f", True)]
-    assert (chat.stopped, chat.finish_reason) == ("STOP", "stop")
+    for one in (chat, chat.copy()):
+        calls = [(call.name, call.arguments, call.complete) for call in one.calls]
+        assert calls == ([("f", '{"a": 1}', True)] if before else [])
+        assert (one.open_call, one.held_text, one.flush()) == (None, "", [])
+        assert (one.stopped, one.finish_reason) == ("STOP", "stop")
 
 
 def test_calls_keep_their_arguments_when_steps_come_out_of_the_table() -> None:
@@ -397,22 +362,6 @@ def test_a_state_inside_a_long_call_is_small_and_goes_on_exactly(name: str | Non
         assert [call.complete for call in other.calls] == [call.complete for call in one.calls]
 
 
-def lines_early_and_late(chat: ChatStream, chunk: bytes, more: int) -> list[int]:
-    """Return how many lines run for a chunk, now and behind so many more of it."""
-    lines = []
-    for _ in range(2):
-        lines.append(lines_run(lambda: chat.feed(chunk)))
-        chat.feed(chunk * more)
-    return lines
-
-
-def test_a_call_that_waits_for_its_name_costs_the_same_at_each_token() -> None:
-    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
-    chat.feed(b'<tool_call>{"arguments": {"a": "')
-    early, late = lines_early_and_late(chat, b"a long text, ", 500)
-    assert late < early + 50
-
-
 NAMED = [
     ("glm4.5", "<tool_call>⟨N⟩<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"),
     ("gemma4", "<|tool_call>call:⟨N⟩{a:1}<tool_call|>"),
@@ -467,19 +416,22 @@ def test_a_parameter_whose_name_is_too_long_is_text_like_all_behind_it(
         assert [(each.arguments, each.complete) for each in chat.calls] == [("{", False)]
 
 
-@pytest.mark.parametrize(("name", "notation"), NAMED)
-def test_a_name_without_end_costs_the_same_at_each_token(name: str, notation: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "begin", "chunk"),
+    [
+        ("qwen3_hermes", '<tool_call>{"arguments": {"a": "', "a long text, "),  # no name yet
+        ("qwen3_hermes", '<tool_call>{"name": "f", "arguments": {}}', " "),
+        *[(name, notation[: notation.index("⟨N⟩")] + "n" * 300, "n") for name, notation in NAMED],
+    ],
+)
+def test_what_waits_inside_or_behind_a_call_costs_the_same_at_each_token(
+    name: str, begin: str, chunk: str
+) -> None:
     chat = ChatStream(StreamingDetokenizer(), format=name)
-    chat.feed(notation[: notation.index("⟨N⟩")].encode() + b"n" * 300)
-    early, late = lines_early_and_late(chat, b"n", 3000)
-    assert late < early + 50
-
-
-def test_space_that_waits_behind_a_call_costs_the_same_at_each_token() -> None:
-    chat = ChatStream(StreamingDetokenizer(), format="qwen3_hermes")
-    chat.feed(b'<tool_call>{"name": "f", "arguments": {}}')
-    early, late = lines_early_and_late(chat, b" ", 3000)
-    assert late < early + 50
+    chat.feed(begin.encode())
+    early = lines_run(lambda: chat.feed(chunk.encode()))
+    chat.feed(chunk.encode() * 3000)
+    assert lines_run(lambda: chat.feed(chunk.encode())) < early + 50
 
 
 LISTS = ("llama3.1_json", "llama4_pythonic")  # an answer of these is one list of calls
@@ -544,11 +496,3 @@ def test_an_end_of_the_turn_that_is_text_is_trimmed(name: str) -> None:
         inside = kept.feed(f"Hi {end} you".encode()) + kept.flush()
         shown = "".join([delta.text for delta in inside])
         assert shown == f"Hi {end} you" or name in ("harmony", "kimi_k3"), end
-
-
-def test_an_added_id_without_a_token_is_no_marker() -> None:
-    tokens = [b"<tool_call>", b"</tool_call>", None, b'{"name": "f", "arguments": {}}']
-    vocabulary = Vocabulary.from_bytes(tokens, [0, 1], added_ids=[0, 1, 2])
-    chat = ChatStream(Detokenizer(vocabulary), format="qwen3_hermes")
-    chat.feed([0, 3, 1])
-    assert [call.name for call in chat.calls] == ["f"]

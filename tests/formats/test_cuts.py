@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from laws.oracle import common
 
 from formats.table import FORMATS
 from formats.test_whole_text import answer_to, cases, units
@@ -52,13 +53,9 @@ def ways_on(name: str, so_far: list[Piece], rest: list[Piece]) -> list[list[Piec
     return ways + [list(text[n:]) for text in BARE.get(name, ()) for n in range(len(text))]
 
 
-def in_common(answers: list[Any], part: str) -> str:
+def in_common(answers: list[Any], part: str) -> Any:
     said = [getattr(answer, part) for answer in answers]
-    first, last = min(said), max(said)
-    end = 0
-    while end < len(first) and first[end] == last[end : end + 1]:
-        end += 1
-    return first[:end]
+    return common(min(said), max(said))
 
 
 # Each case is cut at every third unit, and not at the same ones as the case before it.

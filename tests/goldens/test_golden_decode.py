@@ -1,7 +1,7 @@
 """Decoding equals that of Hugging Face, tiktoken and llama.cpp for every case of the test data."""
 
 import pytest
-from laws.oracle import common
+from laws.oracle import left_out
 
 pytestmark = pytest.mark.slow
 
@@ -121,13 +121,6 @@ def test_a_packed_vocabulary_decodes_alike(name, load, golden):
         assert detokenizer.feed(case["ids"]) + detokenizer.flush() == case["text_skip"]
 
 
-def without(known, text):
-    """Return `text` without `known`, or, where it doesn't begin so, without what both
-    begin with.
-    """
-    return text[len(common(known, text)) :]
-
-
 def wrong_splits(tokenizer, cases, step):
     """Return the splits into prompt and answer, every `step`-th, whose answer is not the text of
     both without that of the prompt.
@@ -137,7 +130,7 @@ def wrong_splits(tokenizer, cases, step):
         ids, text = case["ids"], case["text_skip"]
         for cut in range(number % step, len(ids) + 1, step):
             t = tokenizer.detokenizer(ids[:cut], byte_fallback="hf")
-            if t.feed(ids[cut:]) + t.flush() != without(tokenizer.decode(ids[:cut]), text):
+            if t.feed(ids[cut:]) + t.flush() != left_out(tokenizer.decode(ids[:cut]), text):
                 wrong.append((case["i"], cut))
     return wrong
 

@@ -22,6 +22,11 @@ def common(a: Any, b: Any) -> Any:
     return a[:at]
 
 
+def left_out(known: Any, whole: Any) -> Any:
+    """Return `whole` without what it begins with in common with `known`, the text of a prompt."""
+    return whole[len(common(known, whole)) :]
+
+
 class Certain:
     """The certain text after an input: the common prefix of `final` over every continuation of at
     most `depth` units of `alphabet`.

@@ -14,7 +14,7 @@ import pytest
 
 from detok_py import Detokenizer, TokenizerFormatError, Vocabulary
 
-from .oracle import Certain, common
+from .oracle import Certain, left_out
 from .reference import decode, decode_apart
 
 pytestmark = pytest.mark.slow
@@ -106,9 +106,10 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def walk(
-    rules, pieces, special, clean_up, skip, byte_fallback, length, depth, alphabet, apart=False
-):
+def walk(rules, pieces, special, clean_up, byte_fallback, length, alphabet, skip=True, apart=False):
+    """Push all sequences of at most `length` ids; after each id compare the shown text with what is
+    certain, and at the end with the final text. Returns the number of sequences.
+    """
     vocabulary = Vocabulary.from_pieces(pieces, rules, special_ids=special, clean_up=clean_up)
 
     def final(ids):
@@ -127,7 +128,7 @@ def walk(
             spaces_between_special_tokens=apart,
         )
 
-    certain = Certain(final, [(i,) for i in alphabet], depth)
+    certain = Certain(final, [(i,) for i in alphabet], 3)
     count = 0
     for n in range(1, length + 1):
         for ids in itertools.product(alphabet, repeat=n):
@@ -151,9 +152,11 @@ def walk(
     return count
 
 
-def left_out(known, text):
-    """Return `text` without what it begins with in common with `known`."""
-    return text[len(common(known, text)) :]
+def walk_family(name, byte_fallback, length=None, **options):
+    rules, pieces, clean_up = FAMILIES[name]
+    length = length or (2 if clean_up else 3)
+    special, ids = {len(pieces) - 1}, range(len(pieces))
+    return walk(rules, pieces, special, clean_up, byte_fallback, length, ids, **options)
 
 
 def walk_behind_prompts(name, byte_fallback, prompts, length, apart=False):
@@ -234,42 +237,19 @@ SKIPS = [
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "byte_fallback", "skip"), SKIPS)
 def test_every_push_shows_what_is_certain(name, byte_fallback, skip):
-    rules, pieces, clean_up = FAMILIES[name]
-    special = {len(pieces) - 1}
-    length = 2 if clean_up else 3
-    assert (
-        walk(rules, pieces, special, clean_up, skip, byte_fallback, length, 3, range(len(pieces)))
-        > 30
-    )
+    assert walk_family(name, byte_fallback, skip=skip) > 30
 
 
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
 def test_every_push_with_special_tokens_set_apart_shows_what_is_certain(name, byte_fallback):
-    rules, pieces, clean_up = FAMILIES[name]
-    length = 2 if clean_up else 3
-    assert (
-        walk(
-            rules,
-            pieces,
-            {len(pieces) - 1},
-            clean_up,
-            False,
-            byte_fallback,
-            length,
-            3,
-            range(len(pieces)),
-            apart=True,
-        )
-        > 30
-    )
+    assert walk_family(name, byte_fallback, skip=False, apart=True) > 30
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "byte_fallback"), WAYS)
 def test_every_push_of_longer_streams_shows_what_is_certain(name, byte_fallback):
-    rules, pieces, clean_up = FAMILIES[name]
-    walk(rules, pieces, {len(pieces) - 1}, clean_up, True, byte_fallback, 4, 3, range(len(pieces)))
+    walk_family(name, byte_fallback, 4)
 
 
 # Prompts that end in what is held: byte runs, half a character, a space that a clean-up may take.
@@ -489,24 +469,14 @@ def test_the_small_tokenizers_of_the_torture_list_obey_too(data, byte_fallback):
         ]
         clean_up = "transformers_kwargs" in tokenizer
         if clean_up:  # what the clean-up looks at, all of it: see above
-            wanted = [
-                i
-                for i, piece in enumerate(pieces)
-                if piece in ("n", "'", "t", "s", "do", ".", "Ġ", "Ġ'")
-            ]
-        for start in range(0, len(wanted), 6 if not clean_up else 99):
-            alphabet = wanted if clean_up else wanted[start : start + 6] + wanted[-3:]
-            count += walk(
-                tokenizer["decoder"],
-                pieces,
-                special,
-                clean_up,
-                True,
-                byte_fallback,
-                2,
-                3,
-                sorted(set(alphabet)),
-            )
+            looked_at = ("n", "'", "t", "s", "do", ".", "Ġ", "Ġ'")
+            alphabets = [[i for i, piece in enumerate(pieces) if piece in looked_at]]
+        else:
+            alphabets = [wanted[at : at + 6] + wanted[-3:] for at in range(0, len(wanted), 6)]
+        for alphabet in alphabets:
+            ids = sorted(set(alphabet))
+            rules = tokenizer["decoder"]
+            count += walk(rules, pieces, special, clean_up, byte_fallback, 2, ids)
             assert count, name
     assert count > 1000
 
@@ -516,8 +486,6 @@ def test_the_reference_says_what_hugging_face_says():
     """The reference is only worth something if it is right: random pieces through `tokenizers`
     itself.
     """
-    import random
-
     from tokenizers import Tokenizer
 
     rng = random.Random(7)
@@ -528,20 +496,9 @@ def test_the_reference_says_what_hugging_face_says():
             # a clean-up is transformers', not tokenizers'; the Rust strip panics on a text that it
             # strips to nothing
             continue
-        model = {
-            "type": "WordLevel",
-            "vocab": {piece: i for i, piece in enumerate(pieces)},
-            "unk_token": pieces[0],
-        }
-        document = {
-            "version": "1.0",
-            "added_tokens": [],
-            "normalizer": None,
-            "pre_tokenizer": None,
-            "post_processor": None,
-            "decoder": rules,
-            "model": model,
-        }
+        vocab = {piece: i for i, piece in enumerate(pieces)}
+        model = {"type": "WordLevel", "vocab": vocab, "unk_token": pieces[0]}
+        document = {"version": "1.0", "added_tokens": [], "decoder": rules, "model": model}
         tokenizer = Tokenizer.from_str(json.dumps(document))
         for _ in range(200):
             ids = [rng.randrange(len(pieces)) for _ in range(rng.randrange(1, 7))]

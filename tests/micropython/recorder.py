@@ -44,8 +44,6 @@ NOT_RECORDED = (
     "by_byte_equal_the_text_decoders[b",
     "nested_without_end",
     "very_many_states",
-    # The recorder does not see that a row of stages assigns the states of its stages.
-    "test_every_cutting_gives_the_text_of_the_whole[row]",
 )
 # Of tests that differ in a seed, or in combinations of settings, every n-th is enough here.
 THINNED = {

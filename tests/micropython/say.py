@@ -1,6 +1,8 @@
-"""What the scripts in this folder share: one JSON value a line, and numbers that are random and
-everywhere the same.
+"""What the scripts in this folder share: one JSON value a line, bytes decoded one by one, and
+numbers that are random and everywhere the same.
 """
+
+from detok_py import StreamingDetokenizer
 
 SAID = []
 
@@ -16,6 +18,12 @@ def plain(value):
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def pieces_of(data):
+    """Return what each byte puts out, and the end."""
+    stream = StreamingDetokenizer()
+    return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
 
 
 class Numbers:

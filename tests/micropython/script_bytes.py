@@ -2,7 +2,7 @@
 a time and cut at random.
 """
 
-from say import Numbers, say
+from say import Numbers, pieces_of, say
 
 from detok_py import StreamingDetokenizer, last_complete_utf8_end, utf8_expected_len
 
@@ -13,19 +13,10 @@ for first in EDGES:
     row = []
     for second in EDGES:
         for third in EDGES:
-            stream = StreamingDetokenizer()
             data = bytes([first, second, third])
-            row.append(
-                "|".join([stream.feed(data[i : i + 1]) for i in range(3)]) + "|" + stream.flush()
-            )
+            row.append("|".join(pieces_of(data)))
             row.append(last_complete_utf8_end(data))
     say(first, row)
-
-
-def pieces_of(data):
-    """Return what each byte puts out, and the end."""
-    stream = StreamingDetokenizer()
-    return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
 
 
 # A sample of three and four bytes that are nearly characters; script_of_all_pairs.py has all of one

@@ -5,22 +5,13 @@ marks, packing, errors.
 from say import Numbers, say
 
 from detok_py import ByteVocabulary, Detokenizer, DetokError, Vocabulary, VocabularyError
+from detok_py.decode.byte_level import ALPHABET
 
 TEXT = "Hé 你好 👩‍🚀 \u0301ß\n x"
 
 
-def byte_map():
-    """The printable character that stands for each byte in a byte-level vocabulary (GPT-2's)."""
-    plain = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
-    rest = [byte for byte in range(256) if byte not in plain]
-    table = {byte: chr(byte) for byte in plain}
-    table.update({byte: chr(256 + i) for i, byte in enumerate(rest)})
-    return table
-
-
-MAP = byte_map()
 LEVEL = [
-    "".join([MAP[byte] for byte in token])
+    "".join([ALPHABET[byte] for byte in token])
     for token in [TEXT.encode()[i : i + 3] for i in range(len(TEXT.encode()))]
 ]
 LLAMA = {
@@ -147,3 +138,12 @@ for data in (b"", b"nonsense", VOCABULARIES[0][1].pack()[:-1]):
         say("taken")
     except DetokError as error:
         say(str(error))
+
+# An empty text is found beside each character, not beside each of its bytes.
+for rule in (
+    {"type": "Replace", "pattern": {"String": ""}, "content": "-"},
+    {"type": "BPEDecoder", "suffix": ""},
+    {"type": "CTC", "word_delimiter_token": ""},
+):
+    t = Detokenizer(Vocabulary.from_pieces(["aé", "", "好"], rule))
+    say(rule["type"], t.feed([0, 1, 2, 0]), t.flush())

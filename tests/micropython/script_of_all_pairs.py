@@ -1,15 +1,8 @@
 """Bytes to text: all sequences of one byte and of two, byte by byte and whole."""
 
-from say import say
+from say import pieces_of, say
 
 from detok_py import StreamingDetokenizer
-
-
-def pieces_of(data):
-    """Return what each byte puts out, and the end."""
-    stream = StreamingDetokenizer()
-    return [stream.feed(bytes([byte])) for byte in data] + [stream.flush()]
-
 
 for first in range(256):
     row = [pieces_of([first])]

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 from page_rig import END, HAO, NI, NI_BEGINS, TOKENS, VOCABULARY, Line, fill
@@ -382,14 +381,10 @@ def test_a_vocabulary_that_the_page_insists_on_must_be_kept_here():
 # ---------------------------------------------------------------- by number
 
 
-def told(text: str) -> Any:
-    return json.loads(text)
-
-
 def test_an_answer_is_asked_by_its_number():
     streams.open_answer(7, json.dumps({"prompt": "hi", "id": "0123456789abcdef"}))
-    assert told(streams.ask_answer(7, "opened")) == {"events": []}
-    ended = told(streams.ask_answer(7, "give_up"))["events"]
+    assert json.loads(streams.ask_answer(7, "opened")) == {"events": []}
+    ended = json.loads(streams.ask_answer(7, "give_up"))["events"]
     assert [event["type"] for event in ended] == ["failed"]
     streams.release(7)
     with pytest.raises(KeyError):
@@ -397,7 +392,7 @@ def test_an_answer_is_asked_by_its_number():
 
 
 def test_the_worker_is_told_which_python_and_which_detok_it_has():
-    about = told(streams.about())
+    about = json.loads(streams.about())
     assert about["detok"] == detok_py.__version__
     assert about["python"].split()[0] == "cpython"
 

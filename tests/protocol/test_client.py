@@ -1,7 +1,7 @@
 """The client's side: its states, credit, reconnecting, and servers that break the protocol."""
 
 import pytest
-from link import RUN, TOKENS, Link, feed, read_again
+from link import RUN, TOKENS, Link, feed
 
 from detok_py.errors import LocalProtocolError
 from detok_py.protocol import wire
@@ -52,16 +52,6 @@ def test_a_paused_client_that_cancels_still_gets_the_end():
     assert link.events[-1] == Finished("cancelled", 1500, None)
 
 
-def test_a_reloaded_page_attaches_to_the_run_from_the_start():
-    link = Link(prompt="hi").settle().feed(reason=None)
-    link.cut(1001)
-    again = read_again(link.store)
-    assert again.data() == TOKENS
-    link.run.log.finish("eos")
-    again.settle()
-    assert again.events[-1] == Finished("eos", 5, None)
-
-
 def test_a_session_can_attach_to_the_middle_of_a_run():
     link = Link(prompt="hi").settle().feed(reason=None)
     link.cut()
@@ -71,6 +61,15 @@ def test_a_session_can_attach_to_the_middle_of_a_run():
     again.settle()
     assert again.of(Tokens) == [Tokens(3, [70000, 8], [b"\xf0\x9f", b"\x98\x80!"])]
     assert again.events[-1] == Finished("eos", 5, None)
+
+
+def test_a_session_that_asked_for_one_run_can_attach_to_another():
+    link = Link(prompt="hi").settle().feed()
+    feed(link.store.create("another-run-id-1", {"want": "both"}))
+    link.client.attach("another-run-id-1")
+    link.settle()
+    assert [word for word, _ in link.tasks] == ["generate"]
+    assert link.of(Finished) == [Finished("eos", 5, None)] * 2
 
 
 def test_a_server_with_another_vocabulary_is_refused_before_the_request():
@@ -194,19 +193,10 @@ def test_a_server_that_sends_beyond_its_credit_is_refused():
     assert "credit" in link.client.receive(wire.data_frame(wire.IDS, b"\x01"))[0].message
 
 
-def test_lost_returns_a_wait_only_for_retryable_close_codes():
-    for code, again in [
-        (1001, True),
-        (1006, True),
-        (1012, True),
-        (4429, True),
-        (4503, True),
-        (1000, False),
-        (4400, False),
-        (4401, False),
-    ]:
-        link = Link(prompt="hi").settle()
-        assert (link.client.lost(code) is not None) is again
+@pytest.mark.parametrize("code", [1001, 1006, 1012, 4429, 4503, 1000, 4400, 4401])
+def test_lost_returns_a_wait_only_for_retryable_close_codes(code):
+    link = Link(prompt="hi").settle()
+    assert (link.client.lost(code) is None) == (code in (1000, 4400, 4401))
 
 
 def test_a_client_tries_for_as_long_as_the_server_keeps_runs():

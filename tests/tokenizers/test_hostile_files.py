@@ -1,4 +1,4 @@
-"""Damaged and malicious files: they load or raise TokenizerFormatError, in little time and memory.
+"""Damaged and malicious files: they load or raise TokenizerFormatError, in little memory.
 
 A damaged file may load, because a changed letter of a piece can't be detected. Its tokenizer then
 works, or raises typed errors.
@@ -7,7 +7,6 @@ works, or raises typed errors.
 import io
 import json
 import struct
-import time
 import tracemalloc
 from pathlib import Path
 
@@ -232,7 +231,7 @@ def test_swapped_values_are_handled(family, data):
     survives(parse, json.dumps(document).encode())
 
 
-# Memory and time
+# Memory
 # --------------------------------------------------------------------------------------------------
 
 
@@ -269,13 +268,9 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_malicious_document_takes_little_memory_and_time(name):
+def test_a_malicious_document_takes_little_memory(name):
     data = LARGE[name]
-    began = time.process_time()
-    peak = peak_of(parse, data)
-    took = time.process_time() - began
-    assert peak < 4 * len(data) + 100_000
-    print(f"{name}: {took:.3f} s of CPU, {peak / len(data):.2f} times the bytes read")
+    assert peak_of(parse, data) < 4 * len(data) + 100_000
 
 
 def test_counts_larger_than_the_file_allocate_nothing():
@@ -354,11 +349,9 @@ def test_invalid_json_is_refused(data, says):
 def test_no_file_of_the_json_test_suite_is_a_tokenizer(data: Path):
     files = sorted((data / "hostile" / "nst_json_testsuite").rglob("*.json"))
     assert len(files) > 300
-    began = time.process_time()
     for file in files:
         with pytest.raises(TokenizerFormatError):
             parse(file.read_bytes(), file.name)
-    print(f"{len(files)} files, {time.process_time() - began:.2f} s of CPU")
 
 
 def test_the_json_test_suite_passes(data: Path):
@@ -453,14 +446,8 @@ FOUND = {  # by tools/fuzz_tokenizer_files.py
 
 @pytest.mark.parametrize("name", FOUND)
 def test_files_that_the_fuzzer_found_are_refused(name):
-    began = time.process_time()
-    try:
+    with pytest.raises(TokenizerFormatError):
         parse(FOUND[name]).encode("a")
-    except TokenizerFormatError:
-        pass
-    else:
-        pytest.fail("it was accepted as a tokenizer")
-    print(f"{time.process_time() - began:.3f} s of CPU")
 
 
 def test_a_tekken_file_may_have_as_many_special_tokens_as_it_says():

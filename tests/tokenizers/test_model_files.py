@@ -53,9 +53,6 @@ RECORDED = [
 @pytest.mark.parametrize(("name", "text", "ids", "decoded"), RECORDED)
 def test_a_model_encodes_and_decodes_as_its_library(name, text, ids, decoded):
     tokenizer = load_tokenizer(MODELS[name])
-    assert [tokenizer.id_to_token(i) for i in tokenizer.encode(text)] == [
-        tokenizer.id_to_token(i) for i in ids
-    ]
     assert tokenizer.encode(text) == ids
     assert tokenizer.decode(ids) == (text if decoded is None else decoded)
 

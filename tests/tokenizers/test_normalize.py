@@ -8,6 +8,7 @@ import unicodedata
 
 import pytest
 from small_tokenizers import character_map
+from test_pretokenize import random_text
 
 from detok_py.errors import TokenizerFormatError
 from detok_py.tokenizers.normalize import compile_normalizer, lower, precompiled, unicode_form
@@ -67,8 +68,6 @@ def test_every_assigned_character_is_normalized_as_the_peer_does(config):
     "config", CONFIGS, ids=lambda config: json.dumps(config, ensure_ascii=False)[:70]
 )
 def test_random_texts_are_normalized_as_the_peer_does(config):
-    from test_pretokenize import random_text
-
     theirs, ours = peer(config), compile_normalizer(config)
     rnd = random.Random(json.dumps(config))
     for text in [random_text(rnd) for _ in range(60)]:
@@ -81,8 +80,6 @@ def test_random_texts_are_normalized_as_the_peer_does(config):
 @pytest.mark.parametrize("name", ["t5_small", "xlmr"])
 def test_a_real_precompiled_map_normalizes_as_the_peer_does(name, data):
     import lzma
-
-    from test_pretokenize import random_text
 
     config = json.loads(
         lzma.decompress((data / "tokenizers" / name / "tokenizer.json.xz").read_bytes())

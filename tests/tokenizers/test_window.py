@@ -3,14 +3,16 @@ bounded window where it doesn't.
 """
 
 import copy
+import gc
 import json
 import random
 import sys
 import threading
+import weakref
 
 import pytest
 import small_tokenizers
-from laws.oracle import common
+from laws.oracle import left_out
 
 from detok_py import (
     ChatStream,
@@ -117,11 +119,6 @@ class Counting:
         return self.tokenizer.get_added_tokens_decoder()
 
 
-def behind(known, whole):
-    """Return `whole` without what it has in common with the text of the prompt."""
-    return whole[len(common(known, whole)) :]
-
-
 def test_a_character_is_shown_with_its_last_token():
     assert pushed(ByteLevel(), "a🌶é".encode()) == ["a", "", "", "", "🌶", "", "é", ""]
 
@@ -137,7 +134,7 @@ def test_an_answer_is_what_the_object_decodes_behind_its_prompt_wherever_it_is_c
         for cut in range(len(ids) + 1):
             prompt = ids[:cut]
             out = "".join(pushed(tokenizer, ids[cut:], prompt))
-            assert out == behind(tokenizer.decode(prompt), text), (text, cut)
+            assert out == left_out(tokenizer.decode(prompt), text), (text, cut)
 
 
 def test_half_a_character_behind_a_whole_one_is_completed_behind_a_prompt():
@@ -316,7 +313,7 @@ def test_hugging_face_objects_are_read_and_every_concatenation_is_their_decode(n
             known, whole = (tokenizer.decode(part, **settings) for part in (ids[:cut], ids))
             assert t.feed(ids[:cut]) + t.flush() == known
             t.reset(ids[:cut])
-            assert t.feed(ids[cut:]) + t.flush() == behind(known, whole)
+            assert t.feed(ids[cut:]) + t.flush() == left_out(known, whole)
 
 
 @pytest.mark.native
@@ -468,6 +465,16 @@ def test_what_another_thread_forgets_meanwhile_is_read_again():
     tokenizer.meanwhile = lambda: [pushed(other, [97]) for other in others]
     assert pushed(tokenizer, [97]) == ["a", ""]
     assert tokenizer.meanwhile is None
+
+
+def test_an_object_is_forgotten_once_as_many_others_have_come_as_are_remembered():
+    tokenizers = [Exact() for _ in range(MAX_KNOWN + 1)]
+    first = weakref.ref(tokenizers[0])
+    for tokenizer in tokenizers:
+        assert pushed(tokenizer, [97]) == ["a", ""]
+    del tokenizers[0]
+    gc.collect()
+    assert first() is None
 
 
 @pytest.mark.parametrize("tokenizer", [ByteLevel(), Exact()], ids=["window", "exact"])
