@@ -8,7 +8,7 @@ once a token, when it makes its table. A rule that depends on what came before i
 from typing import Callable, Sequence
 
 from .byte_level import byte_level
-from .rules import WORDPIECE_CLEAN_UP, Rule, clean_up, replacement
+from .rules import WORDPIECE_CLEAN_UP, Rule, clean_up, replace_all, replacement
 from .stage import LITERAL, PIECE, RAW, Item, ItemStage, State, common
 from .utf8 import bad_byte, decode_end
 
@@ -85,11 +85,19 @@ def item_map(rule: Rule, joins: bool) -> ItemMap | None:
     return None if kind != "Bytes" else lambda item: item
 
 
-class EachItem:
-    """A function of one item, behind a stage."""
+class HoldsNothing:
+    """What the stages have in common that return at once what becomes of an item."""
 
     held_text: str = ""
     held_bytes: bytes = b""
+
+    def flush(self) -> list[Item]:
+        return []
+
+
+class EachItem(HoldsNothing):
+    """A function of one item, behind a stage."""
+
     state: State = ""
 
     def __init__(self, function: ItemMap) -> None:
@@ -98,17 +106,11 @@ class EachItem:
     def feed(self, item: Item) -> list[Item]:
         return [self.function(item)]
 
-    def flush(self) -> list[Item]:
-        return []
 
-
-class FirstAndLater:
+class FirstAndLater(HoldsNothing):
     """Metaspace, WordPiece and joining by spaces: the first piece becomes something else than the
     later ones.
     """
-
-    held_text: str = ""
-    held_bytes: bytes = b""
 
     def __init__(self, first: Callable[[str], str], later: Callable[[str], str]) -> None:
         self.first = first
@@ -119,9 +121,6 @@ class FirstAndLater:
         change = self.later if self.state else self.first
         self.state = 1
         return [item if item.kind == LITERAL else Item(PIECE, change(item.text), b"")]
-
-    def flush(self) -> list[Item]:
-        return []
 
 
 class Suffixes:
@@ -146,7 +145,7 @@ class Suffixes:
 
     def replaced(self, piece: str, put: str) -> str:
         """Return a token with `put` for its suffix, as the rules behind leave it."""
-        piece = piece.replace(self.suffix, put)
+        piece = replace_all(piece, self.suffix, put)
         for stage in self.behind:
             piece = (stage.later if self.state[2] else stage.first)(piece)
         return piece
@@ -167,7 +166,7 @@ class Suffixes:
         return [Item(PIECE, rest, b"")] if rest else []
 
 
-class SentencePieces:
+class SentencePieces(HoldsNothing):
     """SentencePiece: `▁` is a space, `<0xE4>` a byte, and what `strip` says is left out at the
     beginning.
 
@@ -175,9 +174,6 @@ class SentencePieces:
     the first piece ("one"), or of each piece until there is text ("all", where the model removes
     spaces from what it encodes).
     """
-
-    held_text: str = ""
-    held_bytes: bytes = b""
 
     def __init__(self, strip: str) -> None:
         self.strip = strip
@@ -189,24 +185,17 @@ class SentencePieces:
             if not self.state and self.strip != "none" and text[:1] == "▁":
                 text = text[1:]
                 self.state = 1 if self.strip == "one" else 0
-            item = (
-                Item(PIECE, text.replace("▁", " "), b"")
-                if byte < 0
-                else Item(RAW, "", bytes([byte]))
-            )
+            if byte < 0:
+                item = Item(PIECE, text.replace("▁", " "), b"")
+            else:
+                item = Item(RAW, "", bytes([byte]))
         if item.text or item.data:
             self.state = 1
         return [item]
 
-    def flush(self) -> list[Item]:
-        return []
 
-
-class Ctc:
+class Ctc(HoldsNothing):
     """CTC: a token that repeats the one before it is dropped, and so is one without text."""
-
-    held_text: str = ""
-    held_bytes: bytes = b""
 
     def __init__(self, piece: Callable[[str], str]) -> None:
         self.piece = piece
@@ -219,9 +208,6 @@ class Ctc:
         if item.kind == PIECE:
             item = Item(PIECE, self.piece(item.text), b"")
         return [item] if item.text else []
-
-    def flush(self) -> list[Item]:
-        return []
 
 
 class ByteRuns:
@@ -288,7 +274,9 @@ def item_stage(rule: Rule, byte_fallback: str, errors: str) -> ItemStage:
     if rule.kind == "CTC":
         if not rule.clean_up:
             return Ctc(lambda piece: piece.replace(find, ""))
-        return Ctc(lambda piece: clean_up(piece.replace(find, ""), pairs).replace(put, " "))
+        if put:
+            return Ctc(lambda piece: clean_up(piece.replace(find, ""), pairs).replace(put, " "))
+        return Ctc(lambda piece: replace_all(clean_up(piece.replace(find, ""), pairs), "", " "))
 
     def later(piece: str) -> str:
         return clean_up(piece[len(find) :] if piece.startswith(find) else " " + piece, pairs)

@@ -97,6 +97,17 @@ def clean_up(text: str, pairs: tuple[tuple[str, str], ...]) -> str:
     return text
 
 
+def replace_all(text: str, find: str, put: str) -> str:
+    """Return `text` with each `find` replaced. An empty one is found beside each character;
+    `str.replace` of MicroPython finds it beside each byte. One that cannot be empty does not need
+    this call.
+
+    >>> replace_all("né", "", "-")
+    '-n-é-'
+    """
+    return text.replace(find, put) if find else put.join([""] + list(text) + [""])
+
+
 def read_rules(decoder: dict[str, Any] | None, clean_up: bool = False) -> Rules:
     """Return the rules of a decoder; `clean_up` adds transformers' clean-up of spaces at the end.
 
@@ -153,11 +164,8 @@ def _growth(rule: Rule) -> int:
         at_every_place = rule.replace or not rule.find
         return len(rule.put) + 1 if at_every_place else max(1, -(-len(rule.put) // len(rule.find)))
     # These replace a text by a space; an empty text matches everywhere.
-    return (
-        2
-        if (rule.kind == "BPEDecoder" and not rule.find) or (rule.kind == "CTC" and not rule.put)
-        else 1
-    )
+    replaced = {"BPEDecoder": rule.find, "CTC": rule.put}.get(rule.kind)
+    return 2 if replaced == "" else 1
 
 
 def byte_level_first(decoder: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -290,4 +298,6 @@ def _substitution(pattern: str, put: str) -> Callable[[str], str]:
 
 def replacement(rule: Rule) -> Callable[[str], str]:
     """Return a Replace as a function of a whole text."""
-    return rule.replace or (lambda text: text.replace(rule.find, rule.put))
+    if rule.replace or not rule.find:
+        return rule.replace or (lambda text: replace_all(text, "", rule.put))
+    return lambda text: text.replace(rule.find, rule.put)
