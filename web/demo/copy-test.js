@@ -8,7 +8,6 @@
  * test expects the decoded bytes instead.
  */
 
-import { toHex } from "../src/rows.js";
 import { button, element, makeButton } from "./dom.js";
 import { placeNote } from "./help.js";
 
@@ -47,7 +46,7 @@ export function conformanceCase(recording, { title, about }) {
     (recording.stop.length ? decoded.startsWith(all) : decoded === all);
   const steps = pushes.map(({ n, bytes, text }) => ({
     do: "push",
-    in: toHex(bytes),
+    in: hex(bytes),
     out: plain ? held.text(n, n + 1) : text,
   }));
   const last = plain ? held.text(to, recording.length) : rest;
@@ -230,6 +229,9 @@ const quoted = (value) =>
 /** @param {About} about */
 const docstring = ({ title, about }) =>
   `${title}\n\n${about}`.replace(/["\\]/g, "'").replace(/[^\S\n]+/g, " ");
+
+/** @param {Uint8Array} bytes */
+const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** @type {[label: string, make: (recording: Recording, about: About) => string][]} */
 const FORMS = [

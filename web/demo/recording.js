@@ -10,7 +10,6 @@
  * Steps are kept as columns: a stream of 200,000 tokens is a few arrays, not a million objects.
  */
 
-import { lengthInUtf8 } from "../src/rows.js";
 import { Column } from "./column.js";
 import { Utf8Reader } from "./utf8.js";
 
@@ -223,6 +222,22 @@ function countBroken(text) {
   let count = 0;
   for (let at = text.indexOf("\ufffd"); at >= 0; at = text.indexOf("\ufffd", at + 1)) count++;
   return count;
+}
+
+/**
+ * The number of bytes of a text in UTF-8; NaN if it has a U+FFFD, which may stand for other bytes,
+ * or a U+FEFF, which not every decoder shows.
+ * @param {string} text
+ */
+function lengthInUtf8(text) {
+  let length = 0;
+  for (let n = 0; n < text.length; n++) {
+    const unit = text.charCodeAt(n);
+    if (unit === 0xfffd || unit === 0xfeff) return NaN;
+    // Each half of a surrogate pair is two bytes of four.
+    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
+  }
+  return length;
 }
 
 /** A stream, step by step. */
@@ -481,8 +496,7 @@ export class Recording {
   #isWhole(n, { bytes, text, heldBytes, heldText }) {
     if (heldBytes.length || heldText || this.#heldText.has(n - 1)) return false;
     if (this.#reader.needed || this.#signs.length) return false;
-    // A U+FFFD may stand for other bytes, and not every decoder shows a U+FEFF.
-    return !/[\ufffd\ufeff]/.test(text) && lengthInUtf8(text) === bytes.length;
+    return lengthInUtf8(text) === bytes.length;
   }
 
   /**

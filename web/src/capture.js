@@ -11,7 +11,7 @@ import { base, decoderWorker } from "./decoder.js";
 import { fold } from "./fold.js";
 import { loadCaptures } from "./on-demand.js";
 import { checked } from "./options.js";
-import { lengthInUtf8, rowOf, toHex } from "./rows.js";
+import { rowOf } from "./rows.js";
 import { loadVocabulary } from "./load-vocabulary.js";
 import { packingOf, unpack } from "./unpack.js";
 
@@ -260,6 +260,17 @@ function* textRows([seconds, texts, channel, line, event, broken, step]) {
   }
 }
 
+/** @param {string} text */
+function lengthInUtf8(text) {
+  let length = 0;
+  for (let n = 0; n < text.length; n++) {
+    const unit = text.charCodeAt(n);
+    // Each half of a surrogate pair is two bytes of four.
+    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
+  }
+  return length;
+}
+
 /**
  * @param {[Verdict["who"], string, string, [number, string, string, number, number][], number,
  *   Verdict["less"]]} crossed
@@ -300,3 +311,6 @@ export async function writeCapture({ header, rows, seconds, end }, options = {})
   await loadCaptures(worker, options.runtimeUrl);
   return worker.ask("capture_text", JSON.stringify({ header, rows: crossed, seconds, end }));
 }
+
+/** @param {Uint8Array} bytes */
+const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

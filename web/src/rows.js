@@ -34,18 +34,3 @@ function fromHex(hex) {
   // A row of a file can have megabytes, so no array of its digits is made.
   return new Uint8Array(hex.length / 2).map((_, n) => digit(2 * n) * 16 + digit(2 * n + 1));
 }
-
-/** @param {Uint8Array} bytes */
-export const toHex = (bytes) =>
-  Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-
-/** The number of bytes of a text in UTF-8. @param {string} text */
-export function lengthInUtf8(text) {
-  let length = 0;
-  for (let n = 0; n < text.length; n++) {
-    const unit = text.charCodeAt(n);
-    // Each half of a surrogate pair is two bytes of four.
-    length += unit < 0x80 ? 1 : unit < 0x800 || (unit & 0xf800) === 0xd800 ? 2 : 3;
-  }
-  return length;
-}
