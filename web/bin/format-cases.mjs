@@ -232,6 +232,6 @@ async function callDiffers(item, stream) {
   for (const [at, { id, complete = true }] of calls.entries())
     for (const [name, value] of Object.entries({ id, complete }))
       if (given[at] && name in given[at] && value !== undefined && given[at][name] !== value)
-        return `call ${at} has ${name} ${JSON.stringify(given[at][name])}, not ${JSON.stringify(value)}`;
+        return `call ${at} has ${name} ${ascii(given[at][name])}, not ${ascii(value)}`;
   return "";
 }
