@@ -45,7 +45,7 @@ AFTER = {
         """main.insertAdjacentHTML('beforeend', '<div aria-live=polite style="position: absolute; width: 1px; height: 1px; overflow: hidden">');
         main.lastChild.textContent = text; const poll = () => setTimeout(poll, 1000); poll();""",
         "",
-        r"The page was watched until \d\.\d s after its last answer",
+        r"The page was watched until \d+\.\d s after its last answer",
     ),
     "second": (
         "setTimeout(async () => show((await stream('/answer')) + '\\ufffd'), 1500)",
