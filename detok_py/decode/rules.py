@@ -298,6 +298,8 @@ def _substitution(pattern: str, put: str) -> Callable[[str], str]:
 
 def replacement(rule: Rule) -> Callable[[str], str]:
     """Return a Replace as a function of a whole text."""
-    if rule.replace or not rule.find:
-        return rule.replace or (lambda text: replace_all(text, "", rule.put))
+    if rule.replace:
+        return rule.replace
+    if not rule.find:
+        return lambda text: replace_all(text, "", rule.put)
     return lambda text: text.replace(rule.find, rule.put)
