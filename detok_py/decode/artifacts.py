@@ -160,8 +160,9 @@ class ArtifactSearch(WordSearch):
                         continue
                     passive = outcome in PASSIVE
                     whole = text + word[depth:] if passive or outcome == KEPT else text[:-depth]
-                    is_open = is_open or self.artifacts(whole, False) != lead
-                    final = self.trim(whole, True, passive or outcome == STOP)
+                    begin = self.artifacts(whole, False)
+                    is_open = is_open or begin != lead
+                    final = self.trim(whole[begin:], False, passive or outcome == STOP)
                     certain = certain[: common(certain, final)]
                     if not passive and outcome != KEPT:
                         break  # the other words leave the same text
