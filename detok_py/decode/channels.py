@@ -129,7 +129,7 @@ class Place:
         self.words = words
         self.tags: dict[str, str] = tags
         self.closes: bool = CLOSE_CALL in [kind for _, kind in words]
-        self.letters = ""  # all characters of the words of all places
+        self.spelled: tuple[str, ...] = ()  # the words of all places
         self._search: ArtifactSearch | None = None
 
     @property
@@ -173,9 +173,8 @@ def _places_of(
     leads = [(pair[0], LEAD, "") for pair in thoughts]
     add(PROMPTED, REASONING, everywhere, leads + closes)
     spelled = {word for place in places.values() for word, _ in place.words}
-    letters = "".join(sorted(set("".join(spelled))))
     for place in places.values():
-        place.letters = letters
+        place.spelled = tuple(sorted(spelled))
     return places
 
 
@@ -299,9 +298,15 @@ class Channels:
         return "".join(sorted(self._place.search.first)) if self.at_rest else None
 
     @property
-    def letters(self) -> str:
-        """All characters of the words that are searched for anywhere."""
-        return self._place.letters
+    def words(self) -> tuple[str, ...]:
+        """The words that are searched for anywhere."""
+        return self._place.spelled
+
+    @property
+    def begun(self) -> str:
+        """The beginning of a word that the text ends with, shown or not; "" if there is none."""
+        begun: str = self._place.search.begun(self._node)
+        return begun
 
     @property
     def begins_call(self) -> bool:

@@ -229,7 +229,7 @@ class FormatChannels:
         """Forget everything and begin a new text."""
         self.reader: Reader = Reader(self.form, self.options["start"], self._types)
         self._edges.reset()
-        self._at = self._place  # the channel of the text that is searched for stops
+        self._at = self.channel  # the channel of the text that is searched for stops
         self._ahead = ""  # what was shown of the text that the stops hold
         # How many characters of what the reader holds came where no stop could end.
         self._safe: int = 0
@@ -244,14 +244,9 @@ class FormatChannels:
     # ------------------------------------------------------------ what it is, what it holds
 
     @property
-    def _place(self) -> str:
-        """The channel of the next character, but for stops."""
-        return TOOL_CALL if self.reader.in_call else self.reader.text.section
-
-    @property
     def channel(self) -> str:
         """The channel of the next character, as far as is known."""
-        return self._place
+        return TOOL_CALL if self.reader.in_call else self.reader.text.section
 
     @property
     def stopped(self) -> str | None:
@@ -278,14 +273,17 @@ class FormatChannels:
         return None if stops is None or first is None else "".join(sorted(set(stops + first)))
 
     @property
-    def letters(self) -> str:
-        """The characters of all words that are searched for."""
-        return self._edges.letters + self.form.letters
+    def words(self) -> tuple[str, ...]:
+        """The words that are searched for anywhere, split at markers that are tokens."""
+        return self._edges.words + self.form.words
 
     @property
-    def begins_call(self) -> bool:
-        """Whether the next delta begins another call; a call is begun by its name."""
-        return False
+    def begun(self) -> str:
+        """The beginning of a word that the text ends with, shown or not; "" if there is none."""
+        reader = self.reader
+        return reader.half or self.form.spelled(reader.text.held) or self._edges.begun
+
+    begins_call: bool = False  # no delta of text begins a call: its name does
 
     @property
     def call_number(self) -> int | None:
@@ -367,7 +365,7 @@ class FormatChannels:
             reader.at, reader.stack, reader.ahead = "text", [], ""
             reader.buf = reader.half = reader.text.held = reader.call.raw = ""
         self._safe = min(len(reader.waiting), len(text) + self._safe if no_stop else safe)
-        if self._at != self._place:
+        if self._at != self.channel:
             self._turn(out)
         if self._edges.held and self.stopped is None:
             self._look_ahead(out)
@@ -383,7 +381,7 @@ class FormatChannels:
             return
         if said.channel != self._at:
             self._turn(out)
-            self._at = said.channel or self._place
+            self._at = said.channel or self.channel
         if not said.channel:
             return
         if self._at == CONTENT or self.options["stop_scope"] == "everywhere":
@@ -399,7 +397,7 @@ class FormatChannels:
         self._edges.end_segment(found)
         self._show(out, found)
         self._ahead = ""
-        self._at = self._place
+        self._at = self.channel
 
     def _show(self, out: list[Delta], found: list[Delta]) -> None:
         """Emit text that the stops have released, without the part that was shown early."""

@@ -20,7 +20,7 @@ from .stop_strings import as_count
 from .table import kept
 from .utf8 import texts_behind
 from .vocabulary import as_id, id_list, id_set
-from .word_search import STOP, WordSearch
+from .word_search import STOP, WordSearch, letters_of
 
 if TYPE_CHECKING:
     from .channels import Saved as SavedChannels
@@ -391,7 +391,7 @@ class Pipeline:
 
     def _source_futures(self) -> "list[Future] | None":
         """Return what text can come next out of the detokenizer, None if any can."""
-        letters = self.channels.letters
+        letters = letters_of(self.channels.words)
         if self.source.__class__ is Detokenizer:
             futures: list[Future] | None = self.source._futures(letters)
             return futures

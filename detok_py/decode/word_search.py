@@ -64,6 +64,16 @@ def shared(key: tuple[Any, ...], make: Any) -> Any:
     return found
 
 
+def letters_of(words: tuple[str, ...]) -> str:
+    """Return all characters of these words.
+
+    >>> letters_of(("stop", "top"))
+    'opst'
+    """
+    found: str = shared(("letters", words), lambda words: "".join(sorted(set("".join(words)))))
+    return found
+
+
 class WordSearch:
     """An automaton that finds words in text, or sequences in a stream of ids.
 
@@ -253,6 +263,14 @@ class WordSearch:
                 choice += "(?:[" + seconds + r"]|\Z)"
             choices.append(choice)
         return re.compile("|".join(choices) or "(?!)")
+
+    def begun(self, state: int) -> Any:
+        """Return the beginning of a word that a state stands for.
+
+        >>> WordSearch([("STOP", STOP)]).begun(3)
+        'STO'
+        """
+        return self._prefix_of[state][0][0][: self._depth[state]] if state else ""
 
     def prefixes(self, state: int) -> Iterator[tuple[int, str, list[Any]]]:
         """Yield (length, kind, words) for the words that have begun in a state, longest part first.

@@ -94,8 +94,8 @@ class Form:
         for each in spec.calls:
             for spelling in INNER.get(each.body, ()):
                 self.inner[spelling] = self.mark(spelling)
-        # All characters of the words that are searched for.
-        self.letters: str = self._letters()
+        # The words that are searched for, split at markers that are tokens.
+        self.words: tuple[str, ...] = self._words()
         # What markers that are text begin with.
         self.begins: str = "".join(sorted({spelling[0] for spelling in self.texts}))
         # Symbols that end a value wherever they stand in it: those that end a message.
@@ -154,12 +154,15 @@ class Form:
             text = text.replace(chr(FIRST_MARK + n), spelling)
         return text
 
-    def _letters(self) -> str:
+    def _words(self) -> tuple[str, ...]:
         words = [word for pair in self.thinks + self.wraps + self.blocks for word in pair]
         for each in self.calls:
             words += [each.opener, each.close]
             words += list(each.tags[:5]) if each.tags else []
-        return "".join(sorted(set(self.without_tokens("".join(words + list(self.texts))))))
+        spelled = [self._spelled_texts(word) for word in words + list(self.texts)]
+        between = chr(FIRST_MARK)
+        parts = "".join([between if is_mark(c) else c for c in between.join(spelled)])
+        return tuple(sorted(set(parts.split(between))))
 
     def has_token(self, text: str) -> bool:
         """Say whether symbols have a marker that is one token."""

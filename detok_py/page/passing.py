@@ -24,11 +24,11 @@ from ..decode.joins import Join
 from ..decode.packed import places
 from ..decode.stage import RAW
 from ..decode.utf8 import StreamingDetokenizer
+from ..decode.word_search import shared
 from ..errors import DetokError
 
 # A private-use character that no option names: it stands for all ordinary characters.
 NEUTRAL = "\U000f0001"
-SPACE = " \t\r\n"
 PLACES = ("text", "edge")  # where the reader of a format reads text
 
 
@@ -179,8 +179,12 @@ def passing(
     if then is None or lead is None:
         channels.load(before)
         return None
-    key, blocked = channels.key, []
-    for letter in sorted(set(channels.letters + SPACE)):
+    key, blocked = channels.key, list(channels.triggers)
+    # Of the others only those can be that follow, in a word, what came last.
+    channels.load(before)
+    last = (lead[:-1] or channels.begun)[-1:]
+    followers = shared(("followers", channels.words), _followers)
+    for letter in sorted(set(followers.get(last, "") + followers[""]).difference(blocked)):
         channels.load(before)
         found: list[Any] = []
         channels.feed_into(found, letter)
@@ -188,7 +192,24 @@ def passing(
         if not stays or found != [(channel, lead[:-1] + letter)]:
             blocked.append(letter)
     channels.load(before)
-    return ["".join(blocked), lead[:-1], then]
+    return ["".join(sorted(blocked)), lead[:-1], then]
+
+
+def _followers(words: "tuple[str, ...]") -> dict[str, str]:
+    """Return which characters follow a character in these words; by "" those that a word begins
+    with.
+
+    >>> _followers(("</a>", "<a>"))
+    {'': '<', '<': '/a', '/': 'a', 'a': '>'}
+    """
+    found = {"": ""}
+    for word in words:
+        last = ""
+        for letter in word:
+            if letter not in found.get(last, ""):
+                found[last] = found.get(last, "") + letter
+            last = letter
+    return found
 
 
 def _only_text(deltas: list[Any], channel: str) -> "str | None":

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from formats.test_chat_formats import chat_of, vocabulary_of
 from formats.test_whole_text import cases, units
-from formats.whole_text import NAMES, pieces_of
+from formats.whole_text import NAMES, Token, pieces_of
 from page.test_steps import Table
 from page_rig import Line
 
 import detok_py as d
+from detok_py.decode.artifacts import ARTIFACTS
+from detok_py.formats.form import Form
 from detok_py.page import answer, deltas, streams
 
 pytestmark = pytest.mark.native  # beside a judge that is written for CPython
@@ -112,6 +114,48 @@ def test_text_through_the_table_is_the_stream_with_its_calls(part, name):
             whole = "".join([delta.text for delta in said if delta.channel == channel])
             assert shown.texts[channel] == whole, case["name"]
         assert shown.calls == expected(chat), case["name"]
+
+
+def going_on(words: set[str], text: str) -> set[str]:
+    """Return the characters that begin one of the words, or go on with one behind a text."""
+    return {word[n] for word in words for n in range(len(word)) if text.endswith(word[:n])}
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("has_tokens", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_character_that_passes_by_itself_gives_what_its_step_gives(name, has_tokens):
+    stop, asked = "\n</x>", 0
+    words = {*Form(name, lambda spelling: False).words, *ARTIFACTS, stop}
+    for n, case in enumerate(cases(name)[::8]):
+        if case.get("start") == "header":
+            continue
+        symbols: list[Any] = units(pieces_of(case["pieces"]))
+        pieces: list[str] = list(symbols)
+        options = options_of(case) | {"trimArtifacts": True, "stop": [stop], "includeStop": n % 2}
+        if has_tokens:
+            vocabulary, symbols = vocabulary_of(name, pieces)
+            answer.kept_vocabularies[vocabulary.sha256] = vocabulary
+            options["vocabulary"] = vocabulary.sha256
+        else:
+            pieces = symbols = [*"".join(pieces)]
+        table = Table(options, ids=False)
+        state, told, shown = table.start, "", ""
+        for piece, symbol in zip(pieces, symbols, strict=True):
+            # Those that go on with a word, and blanks, are the likeliest to be wrong.
+            likely = going_on(words, told) | going_on(words, shown) | {*" \t\r\n"}
+            if state[3] is not None and not (state[1] and state[2]):
+                blocked, lead, then = state[3]
+                for character in likely.difference(blocked):
+                    asked += 1
+                    step = table.asked_for(state, character)
+                    assert step == [[[state[5], lead + character]], None, then], (told, character)
+            _, reason, after = table.passed(state, symbol) or table.asked_for(state, symbol)
+            if reason:
+                break
+            state = after or state
+            told, shown = told + piece, shown + ("" if isinstance(piece, Token) else piece)
+    assert asked > 100 or name in ("harmony", "kimi_k3")  # in these all text is asked for
 
 
 MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]

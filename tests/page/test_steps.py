@@ -190,6 +190,20 @@ def test_text_through_the_table_gives_with_each_feed_what_the_stream_gives(optio
     assert Table(options, ids=False).deltas(symbols) == expected
 
 
+OVERLAPS: list[dict[str, Any]] = [
+    {"trimArtifacts": ["a", "abc"]},
+    {"stop": ["abcb"], "includeStop": True},
+    {"stop": ["bcx"], "trimArtifacts": ["ab", "abca"], "reasoning": ["ac", "ca"]},
+]
+
+
+@pytest.mark.parametrize("options", OVERLAPS)
+@given(st.text("abcx", max_size=10))
+def test_text_through_the_table_is_the_stream_where_words_begin_alike(options, text):
+    expected = decoded(options, steps.Text(), [*text, None])
+    assert Table(options, ids=False).deltas([*text, None]) == expected
+
+
 def test_many_symbols_are_one_question():
     table = Table({"stop": ["STOP"]}, ids=True)
     symbols = [*b"a ST", *b"OP", 256]
