@@ -1,5 +1,5 @@
 """Proxies between page and bridge that cut WebSockets: after any of the bridge's frames, which can
-also be slowed down, or after any byte.
+also be held back, or after any byte.
 
 The bridge answers to its own address only, so Host and Origin are put right on the way.
 """
@@ -7,7 +7,6 @@ The bridge answers to its own address only, so Host and Origin are put right on 
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 
@@ -71,16 +70,14 @@ class FrameProxy(Proxy):
     """`cuts` has, for each WebSocket to come, after how many of the bridge's frames it is ended;
     when it is used up: never.
 
-    `frames` has how many frames each WebSocket let pass. `pause` is how many seconds pass between
-    two. Where they are set, a frame that ends with `stop_after` is the last until `go` is set, and
-    one with `stop_before` in it waits for that. Of `instead`, the first is replaced by the second,
-    which is as long.
+    `frames` has how many frames each WebSocket let pass. Where they are set, a frame that ends with
+    `stop_after` is the last until `go` is set, and one with `stop_before` in it waits for that. Of
+    `instead`, the first is replaced by the second, which is as long.
     """
 
     def __init__(self, target: str) -> None:
         self.cuts: list[int] = []
         self.frames: list[int] = []
-        self.pause = 0.0
         self.stop_after = self.stop_before = b""
         self.instead = (b"", b"")
         self.go = threading.Event()
@@ -95,7 +92,6 @@ class FrameProxy(Proxy):
         end = data.index(b"\r\n\r\n") + 4
         client.sendall(data[:end])
         for frame in frames(data[end:], server):
-            time.sleep(self.pause)
             if self.stop_before and self.stop_before in frame:
                 self.go.wait(60)
             client.sendall(frame.replace(*self.instead))

@@ -18,6 +18,7 @@ from detok_py.bridge.engines.recite import texts
 pytestmark = pytest.mark.one_browser
 
 TEXTS = {text["id"]: text["text"] for text in texts()}
+MIDDLE = "ổ".encode()[:2]  # a token in the middle of the answer to "hello"
 RECORD = """() => {
   globalThis.said = [];
   const status = document.getElementById("status");
@@ -100,7 +101,7 @@ def chat(page: Any, bridge: Any) -> Any:
 
 @pytest.fixture
 def proxied(page: Any, bridge: Any) -> Any:
-    """The chat behind a proxy that can cut and slow down."""
+    """The chat behind a proxy that can cut it and hold it back."""
     proxy = FrameProxy(bridge.url)
     one = ChatPage(page, proxy.url).open()
     yield one, proxy
@@ -199,19 +200,19 @@ def test_offline_is_said_at_once_and_the_chat_goes_on_by_itself(chat: Any) -> No
 @pytest.mark.parametrize("way", ["button", "Escape"])
 def test_stop_keeps_the_text_and_asking_again_gets_the_whole_answer(proxied: Any, way: str) -> None:
     chat, proxy = proxied
-    proxy.pause = 0.2  # the answer is under way until it is stopped
+    proxy.stop_before = MIDDLE
     chat.send("hello")
     chat.wait_for_text()
     if way == "button":
         chat.page.get_by_role("button", name="Stop").click()
     else:
         chat.page.keyboard.press("Escape")
+    proxy.go.set()
     chat.wait()
     assert chat.status == "Stopped."
     part = chat.answer
     assert TEXTS["hello"].startswith(part)
     assert part != TEXTS["hello"]
-    proxy.pause = 0
     chat.page.get_by_role("button", name="Ask again").click()
     chat.wait()
     assert chat.answer == TEXTS["hello"]
@@ -235,7 +236,7 @@ def test_a_reload_keeps_history_and_a_new_tab_begins_a_new_chat(chat: Any) -> No
 @pytest.mark.glyph_watch
 def test_a_reload_in_the_middle_of_an_answer_loses_nothing(proxied: Any) -> None:
     chat, proxy = proxied
-    proxy.pause = 0.02
+    proxy.stop_before = MIDDLE
     chat.send("hello")
     chat.wait_for_text()
     chat.page.reload()
@@ -243,6 +244,7 @@ def test_a_reload_in_the_middle_of_an_answer_loses_nothing(proxied: Any) -> None
     shown = chat.answer
     assert shown
     assert TEXTS["hello"].startswith(shown)
+    proxy.go.set()
     chat.wait()
     assert chat.answer == TEXTS["hello"]
     assert chat.page.locator(".message").count() == 2
@@ -433,17 +435,17 @@ def test_scrolling_follows_unless_the_reader_is_elsewhere(proxied: Any) -> None:
     chat.ask("hello")
     at_end = "() => { const log = document.getElementById('log'); return log.scrollHeight - log.scrollTop - log.clientHeight < 2; }"
     assert chat.page.evaluate(at_end)
-    proxy.pause = 0.02
+    proxy.stop_before = MIDDLE
     chat.send("hello")
     chat.wait_for_text()
     chat.page.evaluate("document.getElementById('log').scrollTop = 0")
+    proxy.go.set()
     latest = chat.page.get_by_role("button", name="Latest")
     latest.wait_for()
     assert chat.page.evaluate("document.getElementById('log').scrollTop") == 0
     latest.click()
     assert chat.page.evaluate(at_end)
     assert not latest.is_visible()
-    proxy.pause = 0
     chat.wait()
     assert chat.page.evaluate(at_end)
 
@@ -523,12 +525,12 @@ def test_an_answer_goes_on_while_another_chat_is_read(proxied: Any) -> None:
     chat, proxy = proxied
     chat.ask("flags")
     chat.new()
-    proxy.pause = 0.02
+    proxy.stop_before = MIDDLE
     chat.send("hello")
     chat.wait_for_text()
     chat.go_to("flags")
     assert chat.answer == TEXTS["flags"]
-    proxy.pause = 0
+    proxy.go.set()
     chat.wait()
     assert chat.answer == TEXTS["flags"]
     chat.go_to("hello")
