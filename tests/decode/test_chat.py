@@ -111,14 +111,14 @@ def test_a_refused_end_loses_none_of_the_ids_that_waited_for_a_stop() -> None:
 
 @pytest.mark.parametrize("stop", [None, "zz"])
 @pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize(("ids", "text"), [(b"xA\xffB", "x"), (b"xA\xffC", "xA")])
 def test_a_stop_of_ids_that_are_no_text_is_found_where_errors_are_refused(
-    size: int, stop: str | None
+    ids: bytes, text: str, size: int, stop: str | None
 ) -> None:
     source = Detokenizer(ByteVocabulary(), errors="strict")
-    c = ChatStream(source, stop=stop, stop_ids=[[*b"A\xffB"]], format=None)
-    ids = list(b"xA\xffB")
-    out = [delta for at in range(0, 4, size) for delta in c.feed(ids[at : at + size])]
-    assert (characters(out), c.finish_reason) == (characters([("content", "x")]), "stop")
+    c = ChatStream(source, stop=stop, stop_ids=[[*b"A\xffB"], [*b"\xffC"]], format=None)
+    out = [delta for at in range(0, 4, size) for delta in c.feed([*ids[at : at + size]])]
+    assert (characters(out), c.finish_reason) == (characters([("content", text)]), "stop")
 
 
 @pytest.mark.parametrize("stop", [None, "zz"])
