@@ -198,6 +198,13 @@ def test_a_socket_without_a_place_takes_that_of_the_socket_whose_run_it_resumes(
     assert isinstance(link.events[-1], Finished)
 
 
+def test_a_socket_has_a_place_unless_the_program_says_otherwise():
+    link = Link(prompt="hi")
+    link.server.full = "Full."
+    link.settle()
+    assert link.server.closing is None
+
+
 @pytest.mark.parametrize("owned", [False, True], ids=["a lost run", "a new run"])
 def test_a_socket_without_a_place_is_closed_unless_there_is_one_now(owned):
     link = Link(prompt="hi")
