@@ -41,6 +41,7 @@ def npm(folder, *words, needs_registry=False):
     environment |= {
         "NEXT_TELEMETRY_DISABLED": "1",
         "npm_config_update_notifier": "false",
+        "npm_config_fetch_timeout": "30000",  # ms until a request that hangs is made again
         "CI": "1",
     }
     done = subprocess.run(
