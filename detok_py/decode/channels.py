@@ -172,9 +172,9 @@ def _places_of(
         add(_numbered(REASONING, at), REASONING, everywhere, [end])
     leads = [(pair[0], LEAD, "") for pair in thoughts]
     add(PROMPTED, REASONING, everywhere, leads + closes)
-    spelled = {word for place in places.values() for word, _ in place.words}
+    spelled = tuple(sorted({word for place in places.values() for word, _ in place.words}))
     for place in places.values():
-        place.spelled = tuple(sorted(spelled))
+        place.spelled = spelled
     return places
 
 

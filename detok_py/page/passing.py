@@ -166,7 +166,7 @@ def passing(
     within = channels.begins_call if reader is None else reader.call.raw or reader.at not in PLACES
     if within or channels.options.get("format") == "json":
         return None
-    before, channel = channels.save(), channels.channel
+    before, channel, begun = channels.save(), channels.channel, channels.begun
     out: list[Any] = []
     calls = channels.mark_call()
     channels.feed_into(out, NEUTRAL)
@@ -174,15 +174,15 @@ def passing(
     ends = channels.stopped is not None or channels.channel != channel
     then = None
     if lead is not None and not ends and channels.mark_call() == calls:
-        if channels.triggers is not None:
+        triggers = channels.triggers
+        if triggers is not None:
             then = crossed_state(chat, parts.future)
     if then is None or lead is None:
         channels.load(before)
         return None
-    key, blocked = channels.key, list(channels.triggers)
+    key, blocked = channels.key, list(triggers)
     # Of the others only those can be that follow, in a word, what came last.
-    channels.load(before)
-    last = (lead[:-1] or channels.begun)[-1:]
+    last = (lead[:-1] or begun)[-1:]
     followers = shared(("followers", channels.words), _followers)
     for letter in sorted(set(followers.get(last, "") + followers[""]).difference(blocked)):
         channels.load(before)

@@ -158,6 +158,15 @@ def test_a_character_that_passes_by_itself_gives_what_its_step_gives(name, has_t
     assert asked > 100 or name in ("harmony", "kimi_k3")  # in these all text is asked for
 
 
+def test_text_before_a_token_that_is_dropped_goes_on_behind_it():
+    pieces = ["a", "<", Token("｜DSML｜"), *"/s>"]
+    vocabulary, ids = vocabulary_of("deepseek_v3.2", pieces)
+    answer.kept_vocabularies[vocabulary.sha256] = vocabulary
+    options = {"format": "deepseek_v3.2", "trimArtifacts": True, "vocabulary": vocabulary.sha256}
+    steps = Table(options, ids=False).deltas([*ids, None])
+    assert [plain(step) for step in steps[:-1]] == [[("content", "a")], *[[]] * 6]
+
+
 MARKED = [bytes([n]) for n in range(256)] + [b"<tool_call>", b"</tool_call>"]
 QWEN = d.Vocabulary.from_bytes(MARKED, special_ids=[256, 257])
 QWEN.chat_format = "qwen3_hermes"
